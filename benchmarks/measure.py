@@ -66,6 +66,8 @@ class Case:
         kind = self.kind
         if kind == "merge":
             return MERGED_ROWS  # each row of the source updates or inserts one
+        if kind in ("optimize", "cluster"):
+            return self.spec.files  # all are rewritten
         if self.reads_rows:
             return self._expected_rows(facts)
         if kind == "open" or (self.engine == "polars" and kind != "nothing"):

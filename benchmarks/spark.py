@@ -70,7 +70,12 @@ def spark_cases(suite: str, *, with_delta: bool) -> list[Case]:
     cases += _on(tables.plain, "read", without=missing)
     # Spark's own reader ignores deletion vectors.
     cases += _on(tables.deleted, "read", without=(*missing, "spark.read.parquet"))
-    return cases + _on(tables.deleted, "merge", without=missing)
+    cases += _on(tables.deleted, "merge", without=missing)
+    return [
+        *cases,
+        *_on(tables.plain, "optimize", without=missing),
+        *_on(tables.plain, "cluster", without=missing),
+    ]
 
 
 def _delta_is_there() -> bool:

@@ -2,9 +2,9 @@
 
 One process, one session, one operation; the session starts before the clock. Listing files is timed
 as the first query of the session, when a user waits. Rows are read three times and the faster of
-the last two counts, because the first is mostly JIT compilation. So do three merges, each into a
-fresh copy of the table. The result goes to standard
-output as one line of JSON.
+the last two counts, because the first is mostly JIT compilation. So do three merges, compactions or
+clusterings, each of a fresh copy of the table. The result goes to standard output as one line of
+JSON.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ MERGED_ROWS = 100_000
 _SOURCE_STEP = 2_800
 """With ids in steps of seven, half of the source is beyond a table of 20 M rows."""
 _HEAP = "4g"
+_TARGET = 16 << 20
+"""Size of the files that are optimized: several bins, whatever the size of the suite."""
 _PARTITION = f"date = '{date(2026, 1, 1) + timedelta(days=FILTER_DAY)}'"
 
 Operation = Callable[[Any, str], Any]
@@ -103,18 +105,44 @@ def _delta_merge(spark: Any, path: str) -> int:
     return int(done.first()["num_affected_rows"])
 
 
+def _ours_optimize(*z_order: str) -> Operation:
+    def operation(spark: Any, path: str) -> int:
+        from lazydelta.spark import optimize
+
+        result = optimize(spark, path, target_size=_TARGET, z_order=z_order)
+        return result.metrics["numRemovedFiles"]
+
+    return operation
+
+
+def _delta_optimize(*z_order: str) -> Operation:
+    def operation(spark: Any, path: str) -> int:
+        spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(_TARGET))
+        order = f" ZORDER BY ({', '.join(z_order)})" if z_order else ""
+        done = spark.sql(f"OPTIMIZE delta.`{path}`{order}")
+        return int(done.first()["metrics"]["numFilesRemoved"])
+
+    return operation
+
+
+_CURVE = ("value", "name")
+
 OPERATIONS: dict[str, dict[str, Operation]] = {
     OURS: {
         "partition": _ours_files(_PARTITION),
         "all": _ours_files(None),
         "read": _ours_rows,
         "merge": _ours_merge,
+        "optimize": _ours_optimize(),
+        "cluster": _ours_optimize(*_CURVE),
     },
     DELTA: {
         "partition": _delta_partition,
         "all": _delta_all,
         "read": _delta_rows,
         "merge": _delta_merge,
+        "optimize": _delta_optimize(),
+        "cluster": _delta_optimize(*_CURVE),
     },
     PARQUET: {"read": _parquet_rows},
 }
@@ -157,8 +185,8 @@ def run(engine: str, workload: str, path: str) -> Sample:
     return sample
 
 
-def _merged(operation: Operation, spark: Any, path: str) -> tuple[float, Any]:
-    """Merge into a copy of the table; data files are links, because no engine changes them."""
+def _changed(operation: Operation, spark: Any, path: str) -> tuple[float, Any]:
+    """Change a copy of the table; data files are links, because no engine changes them."""
     with tempfile.TemporaryDirectory(dir=Path(path).parent) as place:
         copy = f"{place}/table"
         shutil.copytree(
@@ -180,8 +208,8 @@ def _measure(sample: Sample, operation: Operation, workload: str, spark: Any, pa
 
         sample.first_seconds, _ = _timed(use)
         sample.total_seconds, sample.count = min(_timed(use) for _ in range(2))
-    elif workload == "merge":
-        runs = [_merged(operation, spark, path) for _ in range(3)]
+    elif workload in ("merge", "optimize", "cluster"):
+        runs = [_changed(operation, spark, path) for _ in range(3)]
         sample.first_seconds, _ = runs[0]
         sample.total_seconds, sample.count = min(runs[1:])
     else:

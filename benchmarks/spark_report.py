@@ -42,11 +42,13 @@ _TITLES = {
     "all": "All files, left in the executors",
     "read": "All rows",
     "merge": "MERGE of 100,000 scattered rows",
+    "optimize": "OPTIMIZE of 200 files to 16 MB",
+    "cluster": "Z-order of 200 files by two columns, to 16 MB",
 }
 _METHOD = """\
 Each figure comes from a separate process with its own session in local mode, on all cores, with a
 heap of 4 GB. Session start is excluded and has its own column. Files are listed as the first query
-of the session. Rows are read and every value hashed, or merged into a copy of the table, three
+of the session. Rows are read and every value hashed, or a copy of the table is changed, three
 times; *best* and *median* are of the faster of the last two, *first* of the first. Every count is
 checked against the generator's.
 *driver MB* is the peak of the driver's Python process plus the live heap of the JVM after the query
@@ -91,6 +93,14 @@ _LIMITS = [
     _Limit(
         what="MERGE of 100,000 rows, 20 M rows with deletion vectors", must="1.3 x delta-spark",
         most=1.3, workload="merge", ours=_TABLES.deleted, theirs=_TABLES.deleted, engine=DELTA,
+    ),
+    _Limit(
+        what="OPTIMIZE, 20 M rows in 200 files", must="1.2 x delta-spark",
+        most=1.2, workload="optimize", ours=_TABLES.plain, theirs=_TABLES.plain, engine=DELTA,
+    ),
+    _Limit(
+        what="Z-order, 20 M rows in 200 files", must="1.2 x delta-spark",
+        most=1.2, workload="cluster", ours=_TABLES.plain, theirs=_TABLES.plain, engine=DELTA,
     ),
     _Limit(
         what="replay, from 100 k to 1 M files", must="10 x: at most linear", most=10.0,

@@ -40,6 +40,10 @@ SHARED_BASENAMES = {
     "delete": "DELETE, and the same on Spark",
     "update": "UPDATE, and the same on Spark",
     "merge": "MERGE, and the same on Spark",
+    "maintenance": "the verbs that maintain tables, and the same on Spark",
+    "optimize": "OPTIMIZE, and the same on Spark",
+    "restore": "RESTORE, and the same on Spark",
+    "vacuum": "VACUUM, and the same on Spark",
     "request": "what a caller wants to write, and what a client wants to read",
     "retry": "retry with backoff, of store requests and of commits",
 }

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import lazydelta as ld
+import lazydelta.spark as executors
+from lazydelta.spark import tuning
 from tests.spark.reference import QUICK, print_report
 
 if TYPE_CHECKING:
@@ -71,7 +73,26 @@ def report(spark, place: Path):
     spark.sql(f"VACUUM {table} LITE RETAIN 0 HOURS")
     found["after_their_lite"] = sorted(ours.to_arrow()["id"].to_pylist()) == sorted([*expected, 1])
     found["health"] = ours.health().severity
-    return found
+    return found | _cluster(spark, str(place / "clustered"))
+
+
+def _cluster(spark, url):
+    """Cluster a table of the reference on executors of ours."""
+    table = f"delta.`{url}`"
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, x BIGINT) USING delta CLUSTER BY (x, id)")
+    for start in range(0, 4000, 1000):
+        rows = f"range({start}, {start + 1000}, 1, 1)"
+        spark.sql(f"INSERT INTO {table} SELECT id, id * 7919 % 1000 FROM {rows}")
+    tuning.CLUSTERED_IN_ONE_TASK = 0
+    result = executors.optimize(spark, url, target_size=8000)
+    (totals,) = spark.sql(f"SELECT count(*) n, sum(id) i, sum(x) x FROM {table}").collect()
+    spark.sql(f"INSERT INTO {table} VALUES (1, 1)")
+    spark.sql(f"OPTIMIZE {table} FULL")
+    return {
+        "clustered": result.to_dict()["metrics"],
+        "totals": list(totals),
+        "then": ld.Table.open(url).count(),
+    }
 
 
 if __name__ == "__main__":

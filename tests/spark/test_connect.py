@@ -18,6 +18,8 @@ from lazydelta.spark import connect_session
 from tests.builders import TableBuilder
 from tests.cli.support import command, environment, run
 from tests.contract.parity.test_live_files import LONG, LONG_LIVE, built
+from tests.spark.maintained_tables import create
+from tests.spark.maintained_tables import rows_of as rows_with_ids
 from tests.spark.test_read import FIELDS, numbers
 from tests.spark.test_write import rows_of
 from tests.unit.changes.support import FeedTable
@@ -167,6 +169,45 @@ def test_writes_through_connect(connect, tmp_path):
         assert rows_of(url) == expected
     steps = Table.open(places[2]).snapshot().transactions()
     assert [(app, step.version) for app, step in steps.items()] == [(found["id"], 0)]
+
+
+_MAINTENANCE = """
+import lazydelta.spark as executors
+from lazydelta.spark import tuning
+
+spark.conf.set("spark.lazydelta.distributedLogReplay.fileThreshold", "0")
+kept, tuning.CLUSTERED_IN_ONE_TASK, url = tuning.CLUSTERED_IN_ONE_TASK, 0, args[0]
+try:
+    clustered = executors.optimize(spark, url, z_order=["x", "id"], target_size=2000)
+finally:
+    tuning.CLUSTERED_IN_ONE_TASK = kept
+found["clustered"] = clustered.metrics
+found["version"] = executors.restore(spark, url, int(args[1])).version
+found["purged"] = executors.purge(spark, url).metrics["numDeletionVectorsRemoved"]
+for mode in ("lite", "full"):
+    done = executors.vacuum(spark, url, 0, mode, force=True, dry_run=False)
+    found[mode] = [done.files_to_delete, done.files_deleted]
+spark.conf.unset("spark.lazydelta.distributedLogReplay.fileThreshold")
+"""
+
+
+@pytest.mark.long  # four verbs; classic sessions run the same jobs in the tests of each verb
+def test_maintenance_through_connect(connect, tmp_path):
+    table = create(tmp_path)
+    rows, version = rows_with_ids(tmp_path), table.version
+    (tmp_path / "orphan").write_bytes(b"123")
+    found = connect.run(_MAINTENANCE, tmp_path, version)
+    assert found["clustered"]["numRemovedFiles"] == 6
+    assert found["clustered"]["numAddedFiles"] > 2
+    assert found["version"] == version + 2
+    assert found["purged"] == 6
+    assert found["lite"] == [found["lite"][1]] * 2
+    assert found["lite"][0] > 6
+    assert found["full"] == [1, 1]
+    assert rows_with_ids(tmp_path) == rows
+    table = Table.open(tmp_path)
+    live = {file.path for file in table.scan().files()}
+    assert {path.name for path in tmp_path.glob("*.parquet")} == live
 
 
 def test_the_command_line_joins_a_server(connect_url, tmp_path):

@@ -22,3 +22,7 @@ def test_each_engine_continues_the_maintenance_of_the_other(tmp_path):
     assert found["after_their_restore"] == 0
     assert found["after_their_lite"]
     assert found["health"] != "critical"
+    assert found["clustered"]["numRemovedFiles"] == 4
+    assert found["clustered"]["numAddedFiles"] > 2
+    assert found["totals"] == [4000, sum(range(4000)), sum(n * 7919 % 1000 for n in range(4000))]
+    assert found["then"] == 4001

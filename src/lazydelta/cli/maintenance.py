@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -23,36 +25,60 @@ if TYPE_CHECKING:
 
 _yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask; required in a script.")
 
-__all__ = ["cleanup_log", "health", "repair", "restore", "vacuum"]
+__all__ = [
+    "cleanup_log",
+    "health",
+    "hours_or_interval",
+    "repair",
+    "restore",
+    "restore_options",
+    "vacuum",
+    "vacuum_options",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def vacuum_options(function: F) -> F:
+    """Add the options of VACUUM to a command."""
+
+    @click.option(
+        "--retention", help="Hours, or an interval such as '7 days'; default: the table's."
+    )
+    @click.option(
+        "--mode",
+        type=click.Choice(["lite", "full"]),
+        default="lite",
+        show_default=True,
+        help="lite: files that the log removed. full: list storage, and find others too.",
+    )
+    @click.option("--where", help="Only partitions that match this predicate.")
+    @click.option(
+        "--inventory",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="With --mode full: a Parquet or CSV file of the objects, instead of a listing.",
+    )
+    @click.option(
+        "--keep-version",
+        "keep_versions",
+        type=click.IntRange(min=0),
+        multiple=True,
+        help="Keep the files of this version; repeatable.",
+    )
+    @click.option("--delete/--dry-run", default=False, help="Delete. By default only report.")
+    @click.option("--force", is_flag=True, help="Allow a retention below the table's.")
+    @click.option("--record/--no-record", default=True, help="Commit VACUUM START and VACUUM END.")
+    @_yes_option
+    @functools.wraps(function)
+    def command(*args: Any, **options: Any) -> Any:
+        return function(*args, **options)
+
+    return cast("F", command)
 
 
 @click.command()
 @click.argument("url")
-@click.option("--retention", help="Hours, or an interval such as '7 days'; default: the table's.")
-@click.option(
-    "--mode",
-    type=click.Choice(["lite", "full"]),
-    default="lite",
-    show_default=True,
-    help="lite: files that the log removed. full: list storage, and find others too.",
-)
-@click.option("--where", help="Only partitions that match this predicate.")
-@click.option(
-    "--inventory",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With --mode full: a Parquet or CSV file of the objects, instead of a listing.",
-)
-@click.option(
-    "--keep-version",
-    "keep_versions",
-    type=click.IntRange(min=0),
-    multiple=True,
-    help="Keep the files of this version; repeatable.",
-)
-@click.option("--delete/--dry-run", default=False, help="Delete. By default only report.")
-@click.option("--force", is_flag=True, help="Allow a retention below the table's.")
-@click.option("--record/--no-record", default=True, help="Commit VACUUM START and VACUUM END.")
-@_yes_option
+@vacuum_options
 @common_options
 @pass_state
 def vacuum(
@@ -64,7 +90,7 @@ def vacuum(
     deletion is what the store confirmed.
     """
     table = open_table(state, url)
-    options["retention"] = _retention(retention)
+    options["retention"] = hours_or_interval(retention)
     done = 0
 
     def count(files: int) -> None:
@@ -117,13 +143,24 @@ def cleanup_log(state: State, /, url: str, *, delete: bool, force: bool, yes: bo
     _show(state, result.to_dict(), f"{sentence} {result.reason}".rstrip())
 
 
+def restore_options(function: F) -> F:
+    """Add the options of RESTORE to a command."""
+
+    @click.option("--version", type=click.IntRange(min=0), help="The version to restore.")
+    @click.option("--timestamp", type=Time(), help="The version at this time (ISO 8601; UTC).")
+    @click.option("--ignore-missing-files", is_flag=True, help="Leave out files that are gone.")
+    @click.option("--protocol-downgrade-allowed", is_flag=True, help="Restore the protocol too.")
+    @click.option("--dry-run", is_flag=True, help="Check and report only.")
+    @functools.wraps(function)
+    def command(*args: Any, **options: Any) -> Any:
+        return function(*args, **options)
+
+    return cast("F", command)
+
+
 @click.command()
 @click.argument("url")
-@click.option("--version", type=click.IntRange(min=0), help="The version to restore.")
-@click.option("--timestamp", type=Time(), help="The version at this time (ISO 8601; UTC).")
-@click.option("--ignore-missing-files", is_flag=True, help="Leave out files that are gone.")
-@click.option("--protocol-downgrade-allowed", is_flag=True, help="Restore the protocol too.")
-@click.option("--dry-run", is_flag=True, help="Check and report only.")
+@restore_options
 @common_options
 @pass_state
 def restore(
@@ -214,7 +251,7 @@ def _show_health(output: Output, report: HealthReport) -> None:
     output.table(("severity", "check", "finding", "cure", "cost"), rows)
 
 
-def _retention(value: str | None) -> float | str | None:
+def hours_or_interval(value: str | None) -> float | str | None:
     """Return hours as a number, an interval as it is."""
     try:
         return value if value is None else float(value)

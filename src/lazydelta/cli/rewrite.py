@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,11 +14,13 @@ from lazydelta.cli.progress import Progress
 from lazydelta.cli.versions import open_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from lazydelta.operations.optimize import OptimizeResult
 
-__all__ = ["Size", "optimize", "purge"]
+__all__ = ["Size", "optimize", "optimize_options", "purge", "purge_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -36,82 +39,79 @@ class Size(click.ParamType):
         return int(float(match[1]) * 1024 ** _POWERS[match[2].lower()])
 
 
+_WHERE = click.option("--where", help="Which partitions; a predicate over partition columns.")
+_MAX_BYTES = click.option("--max-bytes", type=Size(), help="Rewrite at most so much in this run.")
+_DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Show what would be rewritten; write nothing."
+)
+
+
+def optimize_options(function: F) -> F:
+    """Add the options of OPTIMIZE to a command."""
+    options = (
+        _WHERE,
+        click.option(
+            "--target-size", type=Size(), help="Size of new files; default: as for writes."
+        ),
+        click.option("--min-file-size", type=Size(), help="Leave larger files alone."),
+        _MAX_BYTES,
+        click.option(
+            "--z-order",
+            multiple=True,
+            metavar="COLUMN[,COLUMN...]",
+            help="Sort the rows of all files along a Z-order curve.",
+            callback=lambda _, __, value: _column_names(value),
+        ),
+        click.option(
+            "--cluster/--no-cluster",
+            default=None,
+            help="Cluster by the table's clustering columns; default: if it has any.",
+        ),
+        click.option("--full", is_flag=True, help="Cluster all files again."),
+        _DRY_RUN,
+    )
+    return _with_options(function, options)
+
+
+def purge_options(function: F) -> F:
+    """Add the options of REORG to a command."""
+    return _with_options(function, (_WHERE, _MAX_BYTES, _DRY_RUN))
+
+
+def _with_options(function: F, options: Sequence[Callable[[F], F]]) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _column_names(values: Sequence[str]) -> list[str]:
+    return [column.strip() for names in values for column in names.split(",")]
+
+
 @click.command()
 @click.argument("url")
-@click.option("--where", help="Which partitions; a predicate over partition columns.")
-@click.option("--target-size", type=Size(), help="Size of new files; default: as for writes.")
-@click.option("--min-file-size", type=Size(), help="Leave larger files alone.")
-@click.option("--max-bytes", type=Size(), help="Rewrite at most so much in this run.")
-@click.option(
-    "--z-order",
-    multiple=True,
-    metavar="COLUMN[,COLUMN...]",
-    help="Sort the rows of all files along a Z-order curve.",
-)
-@click.option(
-    "--cluster/--no-cluster",
-    default=None,
-    help="Cluster by the table's clustering columns; default: if it has any.",
-)
-@click.option("--full", is_flag=True, help="Cluster all files again.")
-@click.option("--dry-run", is_flag=True, help="Show what would be rewritten; write nothing.")
+@optimize_options
 @common_options
 @pass_state
-def optimize(
-    state: State,
-    /,
-    url: str,
-    *,
-    where: str | None,
-    target_size: int | None,
-    min_file_size: int | None,
-    max_bytes: int | None,
-    z_order: tuple[str, ...],
-    cluster: bool | None,
-    full: bool,
-    dry_run: bool,
-) -> None:
+def optimize(state: State, /, url: str, **options: Any) -> None:
     """Rewrite small files of the table at URL into larger ones, or cluster its rows.
 
     Rows do not change. Each batch of files is a commit of its own, so an interrupted run keeps what
     it has done. The old files stay until VACUUM.
     """
     table = open_table(state, url)
-    columns = [column.strip() for names in z_order for column in names.split(",")]
-    _run(
-        state,
-        lambda progress: table.optimize(
-            where,
-            target_size=target_size,
-            min_file_size=min_file_size,
-            max_bytes=max_bytes,
-            z_order=columns,
-            cluster=cluster,
-            full=full,
-            dry_run=dry_run,
-            progress=progress,
-        ),
-    )
+    _run(state, lambda progress: table.optimize(**options, progress=progress))
 
 
 @click.command()
 @click.argument("url")
-@click.option("--where", help="Which partitions; a predicate over partition columns.")
-@click.option("--max-bytes", type=Size(), help="Rewrite at most so much in this run.")
-@click.option("--dry-run", is_flag=True, help="Show what would be rewritten; write nothing.")
+@purge_options
 @common_options
 @pass_state
-def purge(
-    state: State, /, url: str, *, where: str | None, max_bytes: int | None, dry_run: bool
-) -> None:
+def purge(state: State, /, url: str, **options: Any) -> None:
     """Rewrite files of the table at URL that store deleted rows or dropped columns."""
     table = open_table(state, url)
-    _run(
-        state,
-        lambda progress: table.purge(
-            where, max_bytes=max_bytes, dry_run=dry_run, progress=progress
-        ),
-    )
+    _run(state, lambda progress: table.purge(**options, progress=progress))
 
 
 def _run(state: State, run: Callable[[Callable[[int], None]], OptimizeResult]) -> None:

@@ -19,6 +19,7 @@ from lazydelta.spark.delta_api import DeltaTable
 from lazydelta.spark.dml import delete, merge, update
 from lazydelta.spark.hadoop_settings import hadoop_settings
 from lazydelta.spark.jobs import described
+from lazydelta.spark.maintenance import optimize, purge, restore, vacuum
 from lazydelta.spark.package_shipping import ship
 from lazydelta.spark.planner import (
     apply_data_skipping,
@@ -49,11 +50,15 @@ __all__ = [
     "live_files",
     "local_session",
     "merge",
+    "optimize",
+    "purge",
     "read",
     "register",
+    "restore",
     "ship",
     "sql",
     "to_arrow",
     "update",
+    "vacuum",
     "write",
 ]

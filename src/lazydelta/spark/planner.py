@@ -58,6 +58,7 @@ __all__ = [
     "explain_replay",
     "few_live_files",
     "live_files",
+    "map_splits",
     "pruner_for",
 ]
 
@@ -266,7 +267,7 @@ def _replay(
     if checkpoint is None:
         return live
     tasks = split_checkpoint(checkpoint, num_partitions, reader.pruner)
-    adds = _map_splits(spark, tasks, reader.read_checkpoint, reader.checkpoint_schema)
+    adds = map_splits(spark, tasks, reader.read_checkpoint, reader.checkpoint_schema)
     return _not_replaced(adds, tail, segment).select(columns).unionByName(live)
 
 
@@ -314,7 +315,7 @@ def _newest_actions(
     spark: SparkSession, reader: SplitReader, splits: Sequence[CommitSplit], num_partitions: int
 ) -> DataFrame:
     """Return the newest action of the tail for each file; a single split is already reconciled."""
-    actions = _map_splits(spark, splits, reader.read_tail, reader.tail_schema)
+    actions = map_splits(spark, splits, reader.read_tail, reader.tail_schema)
     if len(splits) < 2:
         return actions
     names = reader.tail_schema.names
@@ -323,7 +324,7 @@ def _newest_actions(
     return grouped.agg(newest.alias("action")).select("action.*")
 
 
-def _map_splits(
+def map_splits(
     spark: SparkSession,
     splits: Sequence[T],
     read: Callable[[T], Iterator[pa.RecordBatch]],

@@ -26,7 +26,7 @@ from lazydelta.schema.values import build_array
 from lazydelta.store import LISTING_SCHEMA, is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lazydelta.operations.maintenance.file_rules import PartitionScope
     from lazydelta.operations.maintenance.retained_files import RetainedFiles, RetainedVersions
@@ -41,12 +41,12 @@ class DeadFiles:
 
     Args:
         versions: The retained versions.
-        retained: Their files, and others to keep.
+        retained: Their files, and others to keep; None leaves it to the caller to keep them.
         scope: The partitions to consider.
     """
 
     def __init__(
-        self, versions: RetainedVersions, retained: RetainedFiles, scope: PartitionScope
+        self, versions: RetainedVersions, retained: RetainedFiles | None, scope: PartitionScope
     ) -> None:
         self._versions = versions
         self._snapshot = versions.snapshot
@@ -79,25 +79,24 @@ class DeadFiles:
             seen.close()
 
     def in_storage(self) -> Iterator[pa.RecordBatch]:
-        """List all objects, and yield those that are old enough and not needed."""
+        """List all objects, and return those that are old enough and not needed."""
         store = self._snapshot.store
+        sample = () if self._retained is None else self._retained.sample
         try:
-            batches = listed_objects(store, self._retained.sample, self._scope)
+            batches = listed_objects(store, sample, self._scope)
         except UnsupportedOperationError:
             self.lists_partitions = self._scope.is_everything
             batches = listed_objects(store)
-        for batch in batches:
-            yield self._dead(self._old(batch))
+        return self.among(batches)
 
     def in_inventory(self, inventory: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the objects of an inventory that are old enough and not needed."""
-        for batch in inventory_objects(self._snapshot, inventory):
-            yield self._dead(self._old(batch))
+        """Return the objects of an inventory that are old enough and not needed."""
+        return self.among(inventory_objects(self._snapshot, inventory))
 
-    def is_complete_since(self, first_version: int) -> bool:
-        """Whether the log still has every commit from a version on."""
-        commits = self._versions.commits
-        return bool(commits) and commits[0].version <= max(first_version, 0)
+    def among(self, objects: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the objects that are old enough and not needed."""
+        for batch in objects:
+            yield self._dead(self._old(batch))
 
     def _existing(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the files of the log that exist, with their sizes; remote ones are not asked for.
@@ -126,7 +125,8 @@ class DeadFiles:
         return batch.filter(from_mask(times < self._versions.cutoff_ms))
 
     def _dead(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        batch = batch.filter(from_mask(~self._retained.digests.contains(batch.column("path"))))
+        if self._retained is not None:
+            batch = batch.filter(from_mask(~self._retained.digests.contains(batch.column("path"))))
         keys = batch.column("path")
         may_go = to_mask(pc.and_(inside_mask(keys), visible_mask(keys, self._snapshot)))
         if not self._scope.is_everything:
@@ -141,7 +141,7 @@ class DeadFiles:
             yield from self._files_of(batch.remove.drop_null())
         for paths in change_files(snapshot, commits):
             yield _listing(paths)
-        if not self.is_complete_since(first_version):
+        if not self._versions.has_commits_since(first_version):
             yield from self._oldest_tombstones()
 
     def _oldest_tombstones(self) -> Iterator[pa.RecordBatch]:

@@ -30,6 +30,7 @@ class Deletion:
     failed: int = 0
     directories: set[str] = field(default_factory=set)
     """Directories with a deleted file."""
+    num_directories: int = 0
     failures: list[str] = field(default_factory=list)
     """Path and reason of some failures."""
 
@@ -55,6 +56,7 @@ def delete_files(
         result.failed += len(failures)
         result.failures += failures[: tuning.LISTED_FAILURES - len(result.failures)]
         progress(len(deleted))
+    result.num_directories = len(result.directories)
     return result
 
 

@@ -34,9 +34,18 @@ if TYPE_CHECKING:
 
     _Source = Callable[[], Iterator[pa.RecordBatch]]
 
-__all__ = ["inventory_objects", "listed_objects"]
+__all__ = [
+    "INVENTORY",
+    "check_inventory",
+    "foreign_inventory",
+    "inventory_objects",
+    "list_range",
+    "listed_objects",
+    "listing_ranges",
+    "own_objects",
+]
 
-_INVENTORY = ("path", "length", "isDir", "modificationTime")
+INVENTORY = ("path", "length", "isDir", "modificationTime")
 _LOG_START, _LOG_END = f"{LOG_DIRECTORY}/", f"{LOG_DIRECTORY}/~"
 """Names of log files start with a digit or `_`, which precede `~`."""
 
@@ -65,7 +74,9 @@ def listed_objects(
         directories, objects = _directories(store, scope)
         sources: list[_Source] = [partial(list_tree, store, within=name) for name in directories]
     else:
-        sources = _ranges(store, sample if lists_from_offsets(store) else ())
+        chosen = sample if lists_from_offsets(store) else ()
+        ranges = listing_ranges(chosen, tuning.LISTING_RANGES)
+        sources = [partial(list_range, store, *ends) for ends in ranges]
     width = max(1, min(len(sources), tuning.LISTING_RANGES))
     return chain(objects, unordered_merge(sources, width=width, depth=tuning.LISTING_RANGES))
 
@@ -100,30 +111,24 @@ def _directories(
     return chosen + level, objects
 
 
-def _ranges(store: Store, sample: Sequence[str]) -> list[_Source]:
-    """Return listings of ranges of names; without a sample, of those before and behind the log."""
+def listing_ranges(sample: Sequence[str], most: int) -> list[tuple[str, str | None]]:
+    """Return ranges of paths for `list_range`: without a sample, before and behind the log."""
     paths = sorted(set(sample))
-    step = max(1, len(paths) // tuning.LISTING_RANGES)
+    step = max(1, len(paths) // most)
     bounds = ["", *(path for path in paths[step::step] if not path.startswith(_LOG_START))]
     # The log is never listed: one range ends where it starts, the next one starts behind it.
     before = [bound for bound in bounds if bound < _LOG_START] + [_LOG_START]
     behind = [_LOG_END] + [bound for bound in bounds if bound > _LOG_END]
-    ranges: list[tuple[str, str | None]] = [*pairwise(before), *pairwise(behind)]
-    ranges.append((behind[-1], None))
-    return [_range(store, start, end) for start, end in ranges]
+    return [*pairwise(before), *pairwise(behind), (behind[-1], None)]
 
 
-def _range(store: Store, after: str, last: str | None) -> _Source:
-    """Return a listing of the paths greater than `after`, up to `last`."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for batch in list_tree(store, after=after):
-            if last is not None and batch.column("path")[-1].as_py() >= last:
-                yield batch.filter(pc.less_equal(batch.column("path"), string_scalar(last)))
-                return
-            yield batch
-
-    return batches
+def list_range(store: Store, after: str, last: str | None) -> Iterator[pa.RecordBatch]:
+    """List the paths greater than `after`, up to `last`."""
+    for batch in list_tree(store, after=after):
+        if last is not None and batch.column("path")[-1].as_py() >= last:
+            yield batch.filter(pc.less_equal(batch.column("path"), string_scalar(last)))
+            return
+        yield batch
 
 
 def inventory_objects(snapshot: SnapshotState, inventory: Any) -> Iterator[pa.RecordBatch]:
@@ -141,42 +146,67 @@ def inventory_objects(snapshot: SnapshotState, inventory: Any) -> Iterator[pa.Re
     """
     objects = inside = 0
     for listed in _inventory_batches(inventory):
-        batch = listed.filter(from_mask(~true_mask(listed.column("isDir"))))
-        paths = snapshot.resolver.plain_keys(batch.column("path"))
-        is_own = inside_mask(paths)
-        objects, inside = objects + batch.num_rows, inside + is_own.true_count
-        columns = [paths, batch.column("length"), batch.column("modificationTime")]
-        columns = [column.filter(is_own) for column in columns]
-        yield pa.RecordBatch.from_arrays(
-            [column.cast(kind) for column, kind in zip(columns, LISTING_SCHEMA.types, strict=True)],
-            schema=LISTING_SCHEMA,
-        )
+        batch = own_objects(snapshot, listed)
+        objects, inside = objects + listed.num_rows, inside + batch.num_rows
+        yield batch
     if objects and not inside:
-        reason = (
-            f"none of its {objects} objects is in {snapshot.store.root}: it is of another table"
-        )
-        raise ConfigError("inventory", reason)
+        raise foreign_inventory(snapshot, objects)
+
+
+def foreign_inventory(snapshot: SnapshotState, objects: int) -> ConfigError:
+    """Return the error about an inventory of another table."""
+    reason = f"none of its {objects} objects is in {snapshot.store.root}: it is of another table"
+    return ConfigError("inventory", reason)
+
+
+def own_objects(snapshot: SnapshotState, listed: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the objects of a batch of an inventory that are in the table's directory.
+
+    Raises:
+        ConfigError: A column is missing, or has another type or a null.
+    """
+    listed = _checked(listed)
+    batch = listed.filter(from_mask(~true_mask(listed.column("isDir"))))
+    paths = snapshot.resolver.plain_keys(batch.column("path"))
+    is_own = inside_mask(paths)
+    columns = [paths, batch.column("length"), batch.column("modificationTime")]
+    columns = [column.filter(is_own) for column in columns]
+    return pa.RecordBatch.from_arrays(
+        [column.cast(kind) for column, kind in zip(columns, LISTING_SCHEMA.types, strict=True)],
+        schema=LISTING_SCHEMA,
+    )
 
 
 def _inventory_batches(inventory: Any) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of an inventory, with its four columns in the types of Delta Spark."""
-    kinds = (pa.string(), pa.int64(), pa.bool_(), pa.int64())
     reader, close = _inventory_reader(inventory)
     with close:
-        missing = [name for name in _INVENTORY if name not in reader.schema.names]
-        if missing:
-            raise ConfigError("inventory", f"has no column {', '.join(missing)}")
-        for batch in reader:
-            try:
-                columns = [
-                    batch.column(name).cast(kind)
-                    for name, kind in zip(_INVENTORY, kinds, strict=True)
-                ]
-            except pa.ArrowInvalid as error:
-                raise ConfigError("inventory", f"has a column of another type: {error}") from None
-            if any(column.null_count for column in (columns[0], columns[3])):
-                raise ConfigError("inventory", "has an object without path or modificationTime")
-            yield pa.RecordBatch.from_arrays(columns, _INVENTORY)
+        check_inventory(reader.schema.names)
+        yield from reader
+
+
+def check_inventory(names: Sequence[str]) -> None:
+    """Refuse columns that are not those of an inventory.
+
+    Raises:
+        ConfigError: A column is missing.
+    """
+    missing = [name for name in INVENTORY if name not in names]
+    if missing:
+        raise ConfigError("inventory", f"has no column {', '.join(missing)}")
+
+
+def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the four columns of a batch in the types of Delta Spark."""
+    kinds = (pa.string(), pa.int64(), pa.bool_(), pa.int64())
+    try:
+        columns = [
+            batch.column(name).cast(kind) for name, kind in zip(INVENTORY, kinds, strict=True)
+        ]
+    except pa.ArrowInvalid as error:
+        raise ConfigError("inventory", f"has a column of another type: {error}") from None
+    if any(column.null_count for column in (columns[0], columns[3])):
+        raise ConfigError("inventory", "has an object without path or modificationTime")
+    return pa.RecordBatch.from_arrays(columns, INVENTORY)
 
 
 def _inventory_reader(inventory: Any) -> tuple[pa.RecordBatchReader, Any]:
@@ -195,6 +225,6 @@ def _inventory_reader(inventory: Any) -> tuple[pa.RecordBatchReader, Any]:
         file = pq.ParquetFile(path)
     except (OSError, pa.ArrowInvalid) as error:
         raise ConfigError("inventory", f"cannot be read: {error}") from None
-    batches = file.iter_batches(columns=[n for n in _INVENTORY if n in file.schema_arrow.names])
-    schema = pa.schema([f for f in file.schema_arrow if f.name in _INVENTORY])
+    batches = file.iter_batches(columns=[n for n in INVENTORY if n in file.schema_arrow.names])
+    schema = pa.schema([f for f in file.schema_arrow if f.name in INVENTORY])
     return pa.RecordBatchReader.from_batches(schema, batches), closing(file)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,14 +32,21 @@ from lazydelta.writer.columns import identity_columns, with_high_water_marks
 from lazydelta.writer.properties import MAX_COLUMN_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from lazydelta.operations.maintenance.request import Maintained
     from lazydelta.protocol import DomainMetadata, TableMetadata, TableProtocol
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["RestoreRequest", "RestoreResult", "restore_table"]
+__all__ = [
+    "FileDifference",
+    "LocalRestore",
+    "RestoreRequest",
+    "RestoreResult",
+    "RestoreWorkers",
+    "restore_table",
+]
 
 _ROW_TRACKING = "delta.rowTracking"
 _BOOLEAN = PrimitiveType("boolean")
@@ -84,8 +91,15 @@ class RestoreResult:
         return asdict(self)
 
 
-def restore_table(table: Maintained, request: RestoreRequest) -> RestoreResult:
+def restore_table(
+    table: Maintained, request: RestoreRequest, workers: RestoreWorkers | None = None
+) -> RestoreResult:
     """Commit the state of an older version as a new version.
+
+    Args:
+        table: The table.
+        request: The options.
+        workers: Compare versions and check files; by default this process.
 
     Raises:
         FilesNotFoundError: Files of the older version do not exist any more.
@@ -98,16 +112,10 @@ def restore_table(table: Maintained, request: RestoreRequest) -> RestoreResult:
         assert request.timestamp is not None  # noqa: S101 - validated
         version = version_at(table.store, table.config, request.timestamp)
     target = load_snapshot(table.store, table.config, version=version)
-    change = _Difference(current, target)
-    adds, missing = _existing(target, change.adds, request)
-    metrics = {
-        "tableSizeAfterRestore": change.size - total_size(change.adds) + total_size(adds),
-        "numOfFilesAfterRestore": change.files - len(missing),
-        "numRemovedFiles": change.removes.num_rows,
-        "numRestoredFiles": adds.num_rows,
-        "removedFilesSize": total_size(change.removes),
-        "restoredFilesSize": total_size(adds),
-    }
+    workers = LocalRestore() if workers is None else workers
+    change = workers.difference(current, target)
+    adds, missing = _existing(workers, target, change.adds, request)
+    metrics = _metrics(change, adds, missing)
     result = RestoreResult(
         table=table.store.root,
         version=current.version,
@@ -132,8 +140,20 @@ def restore_table(table: Maintained, request: RestoreRequest) -> RestoreResult:
     return replace(result, version=done.version, committed=True, warnings=done.warnings)
 
 
+def _metrics(change: FileDifference, adds: pa.Table, missing: Sequence[str]) -> dict[str, int]:
+    """Return `operationMetrics` under the names of Delta Spark."""
+    return {
+        "tableSizeAfterRestore": change.size - total_size(change.adds) + total_size(adds),
+        "numOfFilesAfterRestore": change.files - len(missing),
+        "numRemovedFiles": change.removes.num_rows,
+        "numRestoredFiles": adds.num_rows,
+        "removedFilesSize": total_size(change.removes),
+        "restoredFilesSize": total_size(adds),
+    }
+
+
 def _existing(
-    target: SnapshotState, adds: pa.Table, request: RestoreRequest
+    workers: RestoreWorkers, target: SnapshotState, adds: pa.Table, request: RestoreRequest
 ) -> tuple[pa.Table, list[str]]:
     """Return the files that exist, and the names of the others.
 
@@ -142,7 +162,7 @@ def _existing(
     """
     if not adds.num_rows:
         return adds, []
-    existing, _, missing = FilePresence(target).split(adds)
+    existing, missing = workers.existing(target, adds)
     if missing and not request.ignore_missing_files:
         shown = tuple(missing[: tuning.LISTED_FAILURES])
         raise FilesNotFoundError(target.store.root, target.version, shown, len(missing))
@@ -164,24 +184,55 @@ def _with_definition(
     )
 
 
-class _Difference:
-    """The files that a restore adds and removes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDifference:
+    """The files that a restore adds and removes, in the schema of `ADDS`."""
 
-    def __init__(self, current: SnapshotState, target: SnapshotState) -> None:
-        self.files = self.size = 0
-        """Files and bytes of the target."""
+    adds: pa.Table
+    removes: pa.Table
+    files: int
+    """Number of files of the target."""
+    size: int
+    """Bytes of the target."""
+
+
+class RestoreWorkers(Protocol):
+    """Compares the files of versions, and finds out which of them exist."""
+
+    def difference(self, current: SnapshotState, target: SnapshotState) -> FileDifference:
+        """Return the files that a restore of the target adds and removes."""
+
+    def existing(self, target: SnapshotState, adds: pa.Table) -> tuple[pa.Table, list[str]]:
+        """Return the files that exist, and the names of the others."""
+
+
+class LocalRestore:
+    """Reads the log and looks for files in this process."""
+
+    def difference(self, current: SnapshotState, target: SnapshotState) -> FileDifference:
+        """Replay the target twice and the current version once."""
+        files = size = 0
         with closing(_new_set(current)) as wanted, closing(_new_set(current)) as present:
             for batch, keys in _files(target, _KEYS):
                 wanted.add(keys)
-                self.files += batch.num_rows
-                self.size += int(pc.sum(batch.column("size")).as_py() or 0)
+                files += batch.num_rows
+                size += int(pc.sum(batch.column("size")).as_py() or 0)
             removes = []
             for batch, keys in _files(current, ADDS):
                 present.add(keys)
                 removes.append(batch.filter(from_mask(~wanted.contains(keys))))
             adds = [b.filter(from_mask(~present.contains(k))) for b, k in _files(target, ADDS)]
-        self.adds = pa.Table.from_batches(adds, ADDS)
-        self.removes = pa.Table.from_batches(removes, ADDS)
+        return FileDifference(
+            adds=pa.Table.from_batches(adds, ADDS),
+            removes=pa.Table.from_batches(removes, ADDS),
+            files=files,
+            size=size,
+        )
+
+    def existing(self, target: SnapshotState, adds: pa.Table) -> tuple[pa.Table, list[str]]:
+        """Request the metadata of each file."""
+        existing, _, missing = FilePresence(target).split(adds)
+        return existing, missing
 
 
 _KEYS = pa.schema([ADDS.field(name) for name in ("path", "size", "deletionVector")])

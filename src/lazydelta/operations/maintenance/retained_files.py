@@ -42,7 +42,11 @@ __all__ = [
     "RetainedFiles",
     "RetainedVersions",
     "change_files",
+    "checkpoint_removed_paths",
     "files_added_since",
+    "paths_added_since",
+    "paths_of",
+    "removed_paths",
     "vector_files",
 ]
 
@@ -85,6 +89,16 @@ class RetainedVersions:
             oldest = version_at(store, snapshot.config, moment)
         return cls(snapshot=snapshot, cutoff_ms=cutoff_ms, oldest=oldest, commits=commits)
 
+    def has_commits_since(self, first_version: int) -> bool:
+        """Whether the log still has every commit from a version on."""
+        return bool(self.commits) and self.commits[0].version <= max(first_version, 0)
+
+    @property
+    def commits_with_removes(self) -> tuple[LogFile, ...]:
+        """The commits with the removes that neither the checkpoint nor an older version has."""
+        first = min(self.oldest, self.snapshot.segment.base_version)
+        return tuple(file for file in self.commits if file.version > first)
+
     @property
     def later_commits(self) -> tuple[LogFile, ...]:
         """The commits after the oldest retained version."""
@@ -121,33 +135,16 @@ class RetainedFiles:
 
     def _add_live(self, snapshot: SnapshotState) -> None:
         for batch in live_adds(snapshot, _FILES, Pruner()):
-            self._add(snapshot.resolver.keys(batch.column("path")))
-            self._add(vector_files(snapshot, batch.column("deletionVector")))
+            for paths in paths_of(snapshot, batch.column("path"), batch.column("deletionVector")):
+                self._add(paths)
 
     def _add_removed(self) -> None:
         """Add files that a retained version has, and a later one has not."""
-        versions, snapshot = self._versions, self._versions.snapshot
-        first = min(versions.oldest, snapshot.segment.base_version)
-        commits = [file for file in versions.commits if file.version > first]
-        reader = snapshot.commits.decoding(TOMBSTONE)
-        for batch in reader.removes(reversed(commits)):
-            is_later = from_mask(batch.versions > versions.oldest)
-            self._add_tombstones(batch.remove, is_later)
-        if snapshot.segment.checkpoint is not None:
-            checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)
-            for removes in checkpoint_removes(checkpoint, reader, TOMBSTONE):
-                self._add_tombstones(removes, from_mask(np.zeros(len(removes), np.bool_)))
-
-    def _add_tombstones(self, removes: pa.StructArray, is_later: pa.BooleanArray) -> None:
-        """Add the files of removes that are later, or deleted after the cutoff by their own time.
-
-        A commit's own clock may differ from the one that time travel uses: either retains a file.
-        """
-        times = removes.field("deletionTimestamp")
-        unexpired = pc.greater(times, build_scalar(self._versions.cutoff_ms, _LONG))
-        kept = removes.filter(pc.and_(removes.is_valid(), pc.or_kleene(is_later, unexpired)))
-        self._add(self._versions.snapshot.resolver.keys(kept.field("path")))
-        self._add(vector_files(self._versions.snapshot, kept.field("deletionVector")))
+        versions = self._versions
+        for paths in removed_paths(versions, versions.commits_with_removes):
+            self._add(paths)
+        for paths in checkpoint_removed_paths(versions):
+            self._add(paths)
 
     def _add(self, paths: pa.Array) -> None:
         self.digests.add(paths)
@@ -155,19 +152,63 @@ class RetainedFiles:
         self.sample += paths.take(build_array(list(range(0, len(paths), step)), _LONG)).to_pylist()
 
 
+def paths_of(
+    snapshot: SnapshotState, paths: pa.Array, vectors: pa.StructArray
+) -> Iterator[pa.Array]:
+    """Yield the canonical paths of data files, and of the files of their deletion vectors."""
+    yield snapshot.resolver.keys(paths)
+    yield vector_files(snapshot, vectors)
+
+
+def removed_paths(versions: RetainedVersions, commits: Sequence[LogFile]) -> Iterator[pa.Array]:
+    """Yield the files that these commits remove, and that a retained version has."""
+    reader = versions.snapshot.commits.decoding(TOMBSTONE)
+    for batch in reader.removes(reversed(commits)):
+        is_later = from_mask(batch.versions > versions.oldest)
+        yield from _retained(versions, batch.remove, is_later)
+
+
+def checkpoint_removed_paths(versions: RetainedVersions) -> Iterator[pa.Array]:
+    """Yield the files of the checkpoint's tombstones that are not expired."""
+    snapshot = versions.snapshot
+    if snapshot.segment.checkpoint is not None:
+        reader = snapshot.commits.decoding(TOMBSTONE)
+        checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)
+        for removes in checkpoint_removes(checkpoint, reader, TOMBSTONE):
+            yield from _retained(versions, removes, from_mask(np.zeros(len(removes), np.bool_)))
+
+
+def _retained(
+    versions: RetainedVersions, removes: pa.StructArray, is_later: pa.BooleanArray
+) -> Iterator[pa.Array]:
+    """Yield the files of removes that are later, or deleted after the cutoff by their own time.
+
+    A commit's own clock may differ from the one that time travel uses: either retains a file.
+    """
+    times = removes.field("deletionTimestamp")
+    unexpired = pc.greater(times, build_scalar(versions.cutoff_ms, _LONG))
+    kept = removes.filter(pc.and_(removes.is_valid(), pc.or_kleene(is_later, unexpired)))
+    yield from paths_of(versions.snapshot, kept.field("path"), kept.field("deletionVector"))
+
+
 def files_added_since(snapshot: SnapshotState) -> PathDigests:
-    """Return the files that later commits add; close the set.
+    """Return the files that later commits add; close the set."""
+    digests = PathDigests(memory_limit=snapshot.config.remove_set_memory_limit)
+    for paths in paths_added_since(snapshot):
+        digests.add(paths)
+    return digests
+
+
+def paths_added_since(snapshot: SnapshotState) -> Iterator[pa.Array]:
+    """Yield the paths of the files that later commits add.
 
     They may be older than their commit: RESTORE adds files again that were removed.
     """
-    digests = PathDigests(memory_limit=snapshot.config.remove_set_memory_limit)
     files = list_log(snapshot.store)
     later = [f for f in files if f.kind is LogFileKind.COMMIT and f.version > snapshot.version]
     for batch in snapshot.commits.batches(reversed(later)):
         adds = batch.add.drop_null()
-        digests.add(snapshot.resolver.keys(adds.field("path")))
-        digests.add(vector_files(snapshot, adds.field("deletionVector")))
-    return digests
+        yield from paths_of(snapshot, adds.field("path"), adds.field("deletionVector"))
 
 
 def vector_files(snapshot: SnapshotState, vectors: pa.StructArray) -> pa.Array:

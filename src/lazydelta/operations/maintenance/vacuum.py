@@ -12,7 +12,7 @@ import time
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import orjson
 import pyarrow.compute as pc
@@ -37,7 +37,7 @@ from lazydelta.store import is_local
 from lazydelta.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -47,7 +47,16 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
-__all__ = ["VacuumMode", "VacuumRequest", "VacuumResult", "vacuum_table"]
+__all__ = [
+    "FoundFiles",
+    "VacuumMode",
+    "VacuumRequest",
+    "VacuumResult",
+    "incomplete_log",
+    "next_version",
+    "skipped_tables",
+    "vacuum_table",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -114,8 +123,47 @@ class VacuumResult:
         return {**asdict(self), "cutoff": self.cutoff.isoformat()}
 
 
-def vacuum_table(table: Maintained, request: VacuumRequest) -> VacuumResult:
+FileSearch: TypeAlias = "Callable[[RetainedVersions, PartitionScope, VacuumRequest], FoundFiles]"
+"""Finds the files to delete."""
+
+
+class FoundFiles(Protocol):
+    """The files that a VACUUM deletes."""
+
+    @property
+    def files(self) -> int:
+        """Their number."""
+
+    @property
+    def bytes(self) -> int:
+        """Their size, as far as it is known."""
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Some of them."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the caller should know about the search."""
+
+    def delete(self, progress: Callable[[int], None]) -> Deletion:
+        """Delete them, and return what the store confirmed."""
+
+    def close(self) -> None:
+        """Release memory and temporary files."""
+
+
+def vacuum_table(
+    table: Maintained,
+    request: VacuumRequest,
+    find: FileSearch | None = None,
+) -> VacuumResult:
     """Delete the files that no retained version needs.
+
+    Args:
+        table: The table.
+        request: The options.
+        find: Finds the files; by default this process does.
 
     Raises:
         ConfigError: The retention is shorter than the table's, or an option is invalid.
@@ -126,12 +174,8 @@ def vacuum_table(table: Maintained, request: VacuumRequest) -> VacuumResult:
     cutoff_ms = time.time_ns() // 10**6 - retention // _MILLISECOND
     scope = PartitionScope(snapshot, request.where)
     versions = RetainedVersions.at(snapshot, cutoff_ms)
-    spool = _Spool(snapshot)
-    try:
-        with RetainedFiles(versions, request.keep_versions) as retained:
-            dead = DeadFiles(versions, retained, scope)
-            warnings = _find(dead, spool, request, table.store)
-        release_memory()
+    search: FileSearch = _Spool.found if find is None else find
+    with closing(search(versions, scope, request)) as found:
         result = VacuumResult(
             table=table.store.root,
             version=snapshot.version,
@@ -139,29 +183,29 @@ def vacuum_table(table: Maintained, request: VacuumRequest) -> VacuumResult:
             dry_run=request.dry_run,
             retention_seconds=retention.total_seconds(),
             cutoff=datetime.fromtimestamp(cutoff_ms / 1000, UTC),
-            files_to_delete=spool.files,
-            bytes_to_delete=spool.bytes,
-            paths=tuple(spool.paths),
+            files_to_delete=found.files,
+            bytes_to_delete=found.bytes,
+            paths=tuple(found.paths),
             may_have_been_gone=request.mode == "lite" and not is_local(table.store),
-            warnings=warnings,
+            warnings=found.warnings,
         )
         if request.dry_run:
             return result
-        result = _Run(table, request, snapshot, retention).delete(spool, result)
-    finally:
-        spool.close()
+        result = _Run(table, request, snapshot, retention).delete(found, result)
     is_whole = scope.is_everything and not request.keep_versions and request.inventory is None
     if is_whole and not result.files_failed and versions.oldest >= 0:
         _remember_version(table.store, versions.oldest)
     return result
 
 
-def _find(dead: DeadFiles, spool: _Spool, request: VacuumRequest, store: Store) -> tuple[str, ...]:
+def _find(
+    dead: DeadFiles, spool: _Spool, request: VacuumRequest, versions: RetainedVersions
+) -> tuple[str, ...]:
     """Collect the files to delete; return what the caller should know about them."""
     if request.mode == "lite":
-        first = _next_version(store)
+        first = next_version(versions.snapshot.store)
         spool.fill(dead.in_log(first))
-        return _incomplete(dead, first)
+        return incomplete_log(versions, first)
     if request.inventory is not None:
         spool.fill(dead.in_inventory(request.inventory))
     else:
@@ -169,7 +213,7 @@ def _find(dead: DeadFiles, spool: _Spool, request: VacuumRequest, store: Store) 
     if dead.nested_tables:
         spool.leave_out(lambda paths: below_mask(paths, dead.nested_tables))
     whole = "the store cannot list single directories: the whole table was listed"
-    return (*_skipped(dead.nested_tables), *(() if dead.lists_partitions else (whole,)))
+    return (*skipped_tables(dead.nested_tables), *(() if dead.lists_partitions else (whole,)))
 
 
 def _retention(request: VacuumRequest, snapshot: SnapshotState) -> timedelta:
@@ -205,10 +249,28 @@ class _Spool:
     """The files to delete: counted, some of them listed, the rest on disk if they are many."""
 
     def __init__(self, snapshot: SnapshotState) -> None:
+        self._snapshot = snapshot
         self._memory_limit = snapshot.config.remove_set_memory_limit
         self._batches = BatchSpool(memory_limit=self._memory_limit)
         self.files = self.bytes = 0
         self.paths: list[str] = []
+        self.warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def found(
+        cls, versions: RetainedVersions, scope: PartitionScope, request: VacuumRequest
+    ) -> _Spool:
+        """Find the files in this process."""
+        spool = cls(versions.snapshot)
+        try:
+            with RetainedFiles(versions, request.keep_versions) as retained:
+                dead = DeadFiles(versions, retained, scope)
+                spool.warnings = _find(dead, spool, request, versions)
+            release_memory()
+        except BaseException:
+            spool.close()
+            raise
+        return spool
 
     def fill(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
@@ -228,8 +290,11 @@ class _Spool:
                 batch.filter(from_mask(~chosen(batch.column("path")))) for batch in batches.drain()
             )
 
-    def drain(self) -> Iterator[pa.RecordBatch]:
-        return self._batches.drain()
+    def delete(self, progress: Callable[[int], None]) -> Deletion:
+        with files_added_since(self._snapshot) as added:
+            if added:
+                self.leave_out(added.contains)
+        return delete_files(self._snapshot.store, self._batches.drain(), progress)
 
     def close(self) -> None:
         self._batches.close()
@@ -244,8 +309,8 @@ class _Run:
     snapshot: SnapshotState
     retention: timedelta
 
-    def delete(self, spool: _Spool, result: VacuumResult) -> VacuumResult:
-        if not spool.files:
+    def delete(self, found: FoundFiles, result: VacuumResult) -> VacuumResult:
+        if not found.files:
             return result
         _, base = self._record("VACUUM START", self._parameters(), {
             "numFilesToDelete": result.files_to_delete,
@@ -253,22 +318,19 @@ class _Run:
         }, self.snapshot)  # fmt: skip
         done, status = Deletion(), "FAILED"
         try:
-            with files_added_since(self.snapshot) as added:
-                if added:
-                    spool.leave_out(added.contains)
-            done = delete_files(self.table.store, spool.drain(), self.request.progress)
+            done = found.delete(self.request.progress)
             status = "FAILED" if done.failed else "COMPLETED"
         finally:
             version, _ = self._record("VACUUM END", {"status": status}, {
                 "numDeletedFiles": done.files,
-                "numVacuumedDirectories": len(done.directories),
+                "numVacuumedDirectories": done.num_directories,
             }, base)  # fmt: skip
         return replace(
             result,
             version=version,
-            files_to_delete=spool.files,
-            bytes_to_delete=spool.bytes,
-            paths=tuple(spool.paths),
+            files_to_delete=found.files,
+            bytes_to_delete=found.bytes,
+            paths=tuple(found.paths),
             files_deleted=done.files,
             bytes_deleted=done.bytes,
             files_failed=done.failed,
@@ -305,14 +367,16 @@ class _Run:
         return done.version, done.snapshot or base
 
 
-def _incomplete(dead: DeadFiles, first_version: int) -> tuple[str, ...]:
-    if dead.is_complete_since(first_version):
+def incomplete_log(versions: RetainedVersions, first_version: int) -> tuple[str, ...]:
+    """Return a warning if the log does not have every commit from a version on."""
+    if versions.has_commits_since(first_version):
         return ()
     reason = "log cleanup removed commits that no VACUUM has read"
     return (f'{reason}; files that they removed may be left: run it with mode="full" once',)
 
 
-def _skipped(nested_tables: Collection[str]) -> tuple[str, ...]:
+def skipped_tables(nested_tables: Collection[str]) -> tuple[str, ...]:
+    """Return a warning that names tables in the directory of this one."""
     if not nested_tables:
         return ()
     names = sorted(nested_tables)
@@ -321,7 +385,7 @@ def _skipped(nested_tables: Collection[str]) -> tuple[str, ...]:
     return (f"nothing is deleted in {len(names):,} {what}",)
 
 
-def _next_version(store: Store) -> int:
+def next_version(store: Store) -> int:
     """Return the first version whose tombstones may have files that are not deleted yet.
 
     The last VACUUM that left no file, of this engine or of Delta Spark, wrote it down.

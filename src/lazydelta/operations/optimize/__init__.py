@@ -7,15 +7,44 @@ from typing import TYPE_CHECKING
 from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from lazydelta.operations.optimize.bins import Bin, fitting, partition_codes
+    from lazydelta.operations.optimize.candidates import FILES
+    from lazydelta.operations.optimize.clustering import Clustering
     from lazydelta.operations.optimize.compact import optimize_table, purge_table
+    from lazydelta.operations.optimize.curve_sort import CurveSort
+    from lazydelta.operations.optimize.file_selection import Selection
     from lazydelta.operations.optimize.request import OptimizeRequest, OptimizeResult
+    from lazydelta.operations.optimize.rewriting import Rewriter
+    from lazydelta.operations.optimize.workers import LocalWorkers, SelectedBins
 
-__all__ = ["OptimizeRequest", "OptimizeResult", "optimize_table", "purge_table"]
+__all__ = [
+    "FILES",
+    "Bin",
+    "Clustering",
+    "CurveSort",
+    "LocalWorkers",
+    "OptimizeRequest",
+    "OptimizeResult",
+    "Rewriter",
+    "SelectedBins",
+    "Selection",
+    "fitting",
+    "optimize_table",
+    "partition_codes",
+    "purge_table",
+]
 
 __getattr__ = lazy_exports(
     __name__,
     {
+        "bins": ("Bin", "fitting", "partition_codes"),
+        "candidates": ("FILES",),
+        "clustering": ("Clustering",),
         "compact": ("optimize_table", "purge_table"),
+        "curve_sort": ("CurveSort",),
+        "file_selection": ("Selection",),
         "request": ("OptimizeRequest", "OptimizeResult"),
+        "rewriting": ("Rewriter",),
+        "workers": ("LocalWorkers", "SelectedBins"),
     },
 )

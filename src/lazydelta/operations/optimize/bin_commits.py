@@ -10,21 +10,18 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._memory import release_memory
-from lazydelta._parallel import ordered_map
 from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
 from lazydelta.operations.dml.row_deletion import removes_of
 from lazydelta.operations.optimize import tuning
 from lazydelta.operations.optimize.bins import Bin, batched
 from lazydelta.operations.optimize.candidates import file_identities, live_paths
-from lazydelta.operations.optimize.file_metrics import file_metrics
+from lazydelta.operations.optimize.file_metrics import RewriteTotals
 from lazydelta.operations.optimize.request import OptimizeResult
 from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
@@ -32,9 +29,8 @@ from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import ADDS, Transaction, commit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from lazydelta.operations.optimize.rewriting import Rewriter
     from lazydelta.snapshot import SnapshotState
 
 __all__ = ["Run"]
@@ -59,24 +55,24 @@ class Run:
     operation: str
     parameters: Mapping[str, Any]
     user_metadata: Mapping[str, Any]
-    rewriter: Rewriter
+    rewrite: Callable[[SnapshotState, Sequence[Bin], UncommittedFiles], Iterator[pa.Table]]
+    """Yields the add actions of each bin, in their order, and records their files."""
     batch_bytes: int
     remember: Callable[[SnapshotState | None], None]
     progress: Callable[[int], None] | None = None
     """Receives the number of input files of each rewritten bin."""
-    adds: list[pa.Table] = field(default_factory=list)
-    removed: list[pa.Table] = field(default_factory=list)
+    totals: RewriteTotals = field(default_factory=RewriteTotals)
     versions: list[int] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def run(self, snapshot: SnapshotState, bins: Sequence[Bin]) -> OptimizeResult:
-        """Rewrite and commit bins.
+    def run(self, snapshot: SnapshotState, bins: Iterable[Bin]) -> OptimizeResult:
+        """Rewrite and commit bins; those of one batch are in memory.
 
         Args:
             snapshot: The version that the bins are of.
             bins: What to rewrite.
         """
-        work = [(snapshot, list(bins))]
+        work = [(snapshot, bins)]
         while work:
             base, waiting = work.pop(0)
             touched: list[Bin] = []
@@ -85,12 +81,11 @@ class Run:
             if touched:
                 newest = load_snapshot(base.store, base.config)
                 work.append((newest, self._renewed(newest, touched)))
-        metrics = file_metrics(self.adds, self.removed)
         return OptimizeResult(
             table=snapshot.store.root,
             version=max(self.versions, default=snapshot.version),
             versions=tuple(self.versions),
-            metrics=metrics,
+            metrics=self.totals.metrics(),
             warnings=tuple(self.warnings),
         )
 
@@ -99,22 +94,16 @@ class Run:
         started = time.monotonic()
         with UncommittedFiles(base.store, None) as files:
             done = []
-            rewrite = partial(self._rewrite, base, files)
-            for one in ordered_map(rewrite, bins, width=self.rewriter.bins_at_once):
-                done.append(one)
+            for one, adds in zip(bins, self.rewrite(base, bins, files), strict=True):
+                done.append(_Rewritten(one, adds))
                 if self.progress is not None:
-                    self.progress(one.bin.files.num_rows)
+                    self.progress(one.files.num_rows)
             touched = self._commit(base, done, files)
         logger.info(
             "%s of %d bins of %s took %.1f s; %d touched by others",
             self.operation, len(bins), base.store.root, time.monotonic() - started, len(touched),
         )  # fmt: skip
         return touched
-
-    def _rewrite(self, base: SnapshotState, files: UncommittedFiles, one: Bin) -> _Rewritten:
-        adds = files.add(self.rewriter.rewrite(base, one))
-        release_memory()
-        return _Rewritten(one, adds)
 
     def _commit(
         self, base: SnapshotState, done: Sequence[_Rewritten], files: UncommittedFiles
@@ -139,8 +128,8 @@ class Run:
                 touched += [one.bin for one in done if one not in kept]
                 done = kept
                 continue
-            self.adds += [one.adds for one in done]
-            self.removed += [one.bin.files for one in done]
+            for one in done:
+                self.totals.add(one.adds, one.bin.files)
             self.versions.append(result.version)
             self.warnings += result.warnings
             self.remember(result.snapshot)
@@ -153,7 +142,7 @@ class Run:
         return Transaction(
             operation=self.operation,
             parameters=self.parameters,
-            metrics=file_metrics([adds], removed),
+            metrics=RewriteTotals.of(adds, removed).metrics(),
             user_metadata=self.user_metadata,
             adds=adds.select(ADDS.names),
             removes=removes_of(list(map(_without_stats, removed)), data_change=False),

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy, string_scalar, to_numpy
 from lazydelta.operations.dml.row_deletion import total_size
+from lazydelta.operations.optimize import tuning
 from lazydelta.scan.plan import partition_strings
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["Bin", "batched", "group_codes", "pack", "partition_codes", "within"]
+__all__ = ["Bin", "batched", "fitting", "group_codes", "pack", "partition_codes", "within"]
 
 _EMPTY = string_scalar("")
 
@@ -35,6 +36,11 @@ class Bin:
     def size(self) -> int:
         """Total size of the files."""
         return total_size(self.files)
+
+    @property
+    def average_size(self) -> float:
+        """Average size of a file."""
+        return self.size / self.files.num_rows
 
     @property
     def is_useful(self) -> bool:
@@ -91,28 +97,33 @@ def pack(snapshot: SnapshotState, files: pa.Table, target: int) -> list[Bin]:
     return bins
 
 
-def within(bins: Sequence[Bin], max_bytes: int | None) -> list[Bin]:
+def within(bins: Sequence[Bin], max_bytes: int | None) -> Iterable[Bin]:
     """Return the bins to rewrite with at most so many bytes: those with the smallest files."""
     if max_bytes is None:
-        return list(bins)
-    smallest = sorted(bins, key=lambda one: one.size / one.files.num_rows)
-    chosen, left = [], max_bytes
-    for one in smallest:
+        return bins
+    return fitting(sorted(bins, key=lambda one: one.average_size), max_bytes)
+
+
+def fitting(bins: Iterable[Bin], max_bytes: int) -> Iterator[Bin]:
+    """Yield bins, the first ones first, of at most so many bytes in total."""
+    left = max_bytes
+    for one in bins:
         if one.size <= left:
-            chosen.append(one)
             left -= one.size
-    return chosen
+            yield one
 
 
 def batched(bins: Iterable[Bin], batch_bytes: int) -> Iterator[list[Bin]]:
-    """Yield bins in batches of about so many bytes; each is one commit."""
+    """Yield bins in batches of about so many bytes, or of very many files; each is one commit."""
     batch: list[Bin] = []
-    size = 0
+    size = files = 0
     for one in bins:
-        if batch and size + one.size > batch_bytes:
+        is_full = size + one.size > batch_bytes or files > tuning.BATCH_FILES
+        if batch and is_full:
             yield batch
-            batch, size = [], 0
+            batch, size, files = [], 0, 0
         batch.append(one)
         size += one.size
+        files += one.files.num_rows
     if batch:
         yield batch

@@ -19,7 +19,7 @@ from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.plan import live_adds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lazydelta.expressions import Predicate
     from lazydelta.scan import Where
@@ -73,6 +73,13 @@ def live_files(
 
     They have the schema of `FILES`, and with `stats` their statistics as a further column.
     """
+    schema = FILES.append(ADD.field("stats")) if stats else FILES
+    return pa.Table.from_batches(list(_live_batches(snapshot, predicate, schema)), schema)
+
+
+def _live_batches(
+    snapshot: SnapshotState, predicate: Predicate | None, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     pruner = Pruner.build(
         predicate,
         schema=snapshot.schema,
@@ -80,11 +87,10 @@ def live_files(
         mapping_mode=snapshot.column_mapping_mode,
         generated=snapshot.generates_columns,
     )
-    schema = FILES.append(ADD.field("stats")) if stats else FILES
     has_vectors = "deletionVectors" in supported_features(snapshot.protocol)
     fields = schema if has_vectors else schema.remove(schema.get_field_index("numRecords"))
-    batches = [_conformed(batch, schema) for batch in live_adds(snapshot, fields, pruner)]
-    return pa.Table.from_batches(batches, schema)
+    for batch in live_adds(snapshot, fields, pruner):
+        yield _conformed(batch, schema)
 
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -127,6 +133,8 @@ def live_paths(snapshot: SnapshotState, tables: Sequence[pa.Table]) -> pa.Table:
     wanted = pa.concat_arrays([
         resolver.keys(table.column("path").combine_chunks()) for table in tables
     ])  # fmt: skip
-    files = live_files(snapshot, None)
-    keys = resolver.keys(files.column("path").combine_chunks())
-    return files.filter(pc.is_in(keys, value_set=wanted)).combine_chunks()
+    found = [
+        batch.filter(pc.is_in(resolver.keys(batch.column("path")), value_set=wanted))
+        for batch in _live_batches(snapshot, None, FILES)
+    ]
+    return pa.Table.from_batches(found, FILES).combine_chunks()

@@ -6,23 +6,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from lazydelta._arrow import from_numpy
 from lazydelta.errors import ConfigError
 from lazydelta.operations.clustering_columns import check_columns, logical_paths
 from lazydelta.operations.optimize import tuning
 from lazydelta.operations.optimize.bins import partition_codes
+from lazydelta.operations.optimize.candidates import FILES
 from lazydelta.operations.optimize.curve_sort import CurveSort, sampled
-from lazydelta.operations.optimize.overlap import FileBounds
+from lazydelta.operations.optimize.overlap import FileBounds, column_bounds
 from lazydelta.operations.optimize.range_ids import CurveRanges
 from lazydelta.scan import Scan
 from lazydelta.scan.read import read_files
 from lazydelta.schema import format_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lazydelta.config import ReadOptions
     from lazydelta.operations.optimize.bins import Bin
@@ -83,31 +83,61 @@ class Clustering:
         options: ReadOptions,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a bin in the order of the curve."""
-        sample = self._sample(snapshot, one, options)
-        if not sample:
+        sample = self.sample(snapshot, self.sample_files(one.files), options)
+        if not sample:  # these files have no rows, but others may have some
+            yield from rows
             return
-        ranges = CurveRanges.of(sample, self.paths, self.curve)
-        sort = CurveSort.of(
-            ranges,
+        sort = self.curve_sort(
             sample,
             num_bytes=one.size * tuning.EXPANSION,
             bucket_bytes=max(snapshot.config.operation_memory // tuning.BUCKET_SHARE, 1),
         )
         yield from sort.sorted(rows)
 
-    def _sample(
-        self, snapshot: SnapshotState, one: Bin, options: ReadOptions
+    def curve_sort(
+        self, sample: Sequence[pa.RecordBatch], *, num_bytes: int, bucket_bytes: int
+    ) -> CurveSort:
+        """Return the sort of rows of which there is a sample, as `CurveSort.of` does."""
+        ranges = CurveRanges.of(sample, self.paths, self.curve)
+        return CurveSort.of(ranges, sample, num_bytes=num_bytes, bucket_bytes=bucket_bytes)
+
+    @staticmethod
+    def sample_files(files: pa.Table) -> pa.Table:
+        """Return evenly spaced files of which rows are sampled."""
+        count = min(files.num_rows, tuning.SAMPLE_FILES)
+        at = np.linspace(0, files.num_rows - 1, count).astype(np.int64)
+        return files.take(from_numpy(np.unique(at)))
+
+    def sample(
+        self, snapshot: SnapshotState, files: pa.Table, options: ReadOptions
     ) -> list[pa.RecordBatch]:
-        count = min(one.files.num_rows, tuning.SAMPLE_FILES)
-        at = np.linspace(0, one.files.num_rows - 1, count).astype(np.int64)
-        files = one.files.take(from_numpy(np.unique(at)))
+        """Return the clustering columns of evenly spaced rows of files."""
         columns = list(dict.fromkeys(path[0] for path in self.paths))
         plain = replace(options, row_id_column=None, row_commit_version_column=None)
         with read_files(Scan(snapshot), files.to_batches(), columns, plain) as batches:
             return [sampled(batch) for batch in batches if batch.num_rows]
 
+    def with_bounds(self, snapshot: SnapshotState, files: pa.Table) -> pa.Table:
+        """Return files with their bounds in the columns instead of `stats`, which are larger."""
+        batch = pa.RecordBatch.from_struct_array(files.to_struct_array().combine_chunks())
+        found = files.select(FILES.names)
+        for at, pair in enumerate(column_bounds(snapshot, batch, self.paths)):
+            for name, values in zip(("least", "greatest"), pair, strict=True):
+                found = found.append_column(f"{name}{at}", values)
+        return found
+
+    def bounds(self, files: pa.Table) -> FileBounds:
+        """Return the bounds of files `with_bounds`."""
+        columns = [
+            (
+                files.column(f"least{at}").combine_chunks(),
+                files.column(f"greatest{at}").combine_chunks(),
+            )
+            for at in range(len(self.paths))
+        ]
+        return FileBounds.joined([columns])
+
     def depths(self, snapshot: SnapshotState, files: pa.Table) -> dict[str, float]:
-        """Return the overlap depth of each column, for files with `stats`."""
-        bounds = FileBounds.of(snapshot, files, self.paths)
-        found = bounds.depths(partition_codes(snapshot, files))
+        """Return the overlap depth of each column, for files `with_bounds`."""
+        found = self.bounds(files).depths(partition_codes(snapshot, files))
         return dict(zip(self.names, found, strict=True))

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import orjson
 
-from lazydelta._arrow import from_mask, to_mask
 from lazydelta.operations.optimize import tuning
 from lazydelta.operations.optimize.bin_commits import Run
-from lazydelta.operations.optimize.bins import pack, partition_codes, within
-from lazydelta.operations.optimize.candidates import (
-    FILES,
-    live_files,
-    may_rewrite,
-    partition_predicate,
-)
-from lazydelta.operations.optimize.cluster_files import files_to_cluster
+from lazydelta.operations.optimize.candidates import partition_predicate
 from lazydelta.operations.optimize.clustering import Clustering
-from lazydelta.operations.optimize.file_metrics import file_metrics
-from lazydelta.operations.optimize.overlap import FileBounds
-from lazydelta.operations.optimize.purged_files import to_purge
+from lazydelta.operations.optimize.file_metrics import RewriteTotals
+from lazydelta.operations.optimize.file_selection import FilesToCluster, FilesToPurge, SmallFiles
 from lazydelta.operations.optimize.request import OptimizeResult
 from lazydelta.operations.optimize.rewriting import Rewriter
+from lazydelta.operations.optimize.workers import LocalWorkers
 from lazydelta.operations.writable_table import validate_writable
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import check_user_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import pyarrow as pa
+    from collections.abc import Callable, Iterable, Mapping
 
     from lazydelta.config import Config
     from lazydelta.expressions import Predicate
     from lazydelta.operations.optimize.bins import Bin
     from lazydelta.operations.optimize.request import OptimizeRequest
+    from lazydelta.operations.optimize.workers import Workers
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
@@ -51,6 +42,7 @@ def optimize_table(
     *,
     known: SnapshotState | None = None,
     remember: Callable[[SnapshotState | None], None] = lambda _: None,
+    workers: Workers | None = None,
 ) -> OptimizeResult:
     """Compact the files of a table; no commit if there is nothing to do.
 
@@ -60,6 +52,7 @@ def optimize_table(
         request: The options.
         known: The last snapshot that the caller has of the table; may be outdated.
         remember: Receives the committed snapshot, or None if it is not known.
+        workers: Select and rewrite files; by default threads of this process.
 
     Raises:
         TableNotFoundError: There is no table.
@@ -67,10 +60,13 @@ def optimize_table(
         CommitConflictError: A concurrent commit changed the table's definition.
         UnsupportedFeatureError: The table has a feature that lazydelta cannot write.
     """
+    workers = LocalWorkers() if workers is None else workers
     snapshot = _writable_snapshot(store, config, request, known)
     predicate = partition_predicate(snapshot, request.where)
     clustering = Clustering.of(snapshot, request)
-    rewriter = Rewriter.of(snapshot, config, request.target_size, clustering)
+    rewriter = Rewriter.of(
+        snapshot, config, request.target_size, clustering, bins_at_once=workers.bins_at_once
+    )
     names = [] if clustering is None else clustering.names
     is_declared = clustering is not None and clustering.is_declared
     parameters = {
@@ -79,48 +75,18 @@ def optimize_table(
         "clusterBy": orjson.dumps(names if is_declared else []).decode(),
         "auto": "true" if request.auto else "false",
     }
-    run = ("OPTIMIZE", parameters, rewriter, remember)
+    verb = _Verb("OPTIMIZE", parameters, rewriter, request, remember, workers)
     if clustering is None:
-        return _rewritten(
-            snapshot, _small_bins(snapshot, predicate, request, rewriter), request, run
-        )
-    files = live_files(snapshot, predicate, stats=True)
-    before = clustering.depths(snapshot, files)
-    bins = _cluster_bins(snapshot, files, request, clustering)
-    result = _rewritten(snapshot, bins, request, run)
-    after = before
+        small = SmallFiles.of(request, rewriter.layout.target_file_bytes)
+        found = workers.select(snapshot, predicate, small, request.max_bytes)
+        return verb.run(snapshot, found.bins)
+    to_cluster = FilesToCluster.of(request, clustering)
+    found = workers.select(snapshot, predicate, to_cluster, request.max_bytes)
+    result = verb.run(snapshot, found.bins)
+    after = found.depths
     if result.versions:
-        newest = load_snapshot(store, config)
-        after = clustering.depths(newest, live_files(newest, predicate, stats=True))
-    return replace(result, quality={"before": before, "after": after})
-
-
-def _small_bins(
-    snapshot: SnapshotState,
-    predicate: Predicate | None,
-    request: OptimizeRequest,
-    rewriter: Rewriter,
-) -> list[Bin]:
-    """Return the bins of a compaction."""
-    target, min_size = rewriter.layout.target_file_bytes, request.min_file_size
-    min_size = int(target * tuning.MIN_SIZE_SHARE) if min_size is None else min_size
-    files = may_rewrite(live_files(snapshot, predicate), min_size)
-    codes = partition_codes(snapshot, files)
-    many = np.bincount(codes, minlength=1)[codes] >= request.min_files
-    has_vector = to_mask(files.column("deletionVector").combine_chunks().is_valid())
-    files = files.filter(from_mask(many | (has_vector & (not request.auto))))
-    return [one for one in pack(snapshot, files, target) if one.is_useful]
-
-
-def _cluster_bins(
-    snapshot: SnapshotState, files: pa.Table, request: OptimizeRequest, clustering: Clustering
-) -> list[Bin]:
-    """Return the bins of a clustering: all rows of one are sorted together."""
-    if clustering.is_declared and not request.full:
-        bounds = FileBounds.of(snapshot, files, clustering.paths)
-        files = files_to_cluster(files, bounds, clustering.names)
-    limit = min(request.max_bytes or tuning.CUBE_BYTES, tuning.CUBE_BYTES)
-    return pack(snapshot, files.select(FILES.names), limit)
+        after = workers.depths(load_snapshot(store, config), predicate, clustering)
+    return replace(result, quality={"before": found.depths, "after": after})
 
 
 def purge_table(
@@ -130,18 +96,21 @@ def purge_table(
     *,
     known: SnapshotState | None = None,
     remember: Callable[[SnapshotState | None], None] = lambda _: None,
+    workers: Workers | None = None,
 ) -> OptimizeResult:
     """Rewrite the files with deletion vectors or dropped columns, and no others.
 
     The arguments and errors are those of `optimize_table`.
     """
+    workers = LocalWorkers() if workers is None else workers
     snapshot = _writable_snapshot(store, config, request, known)
     predicate = partition_predicate(snapshot, request.where)
-    rewriter = Rewriter.of(snapshot, config, request.target_size)
-    files = to_purge(snapshot, live_files(snapshot, predicate))
-    bins = pack(snapshot, files, rewriter.layout.target_file_bytes)
+    rewriter = Rewriter.of(snapshot, config, request.target_size, bins_at_once=workers.bins_at_once)
     parameters = {"predicate": _predicates(predicate), "applyPurge": "true"}
-    return _rewritten(snapshot, bins, request, ("REORG", parameters, rewriter, remember))
+    to_purge = FilesToPurge(target=rewriter.layout.target_file_bytes)
+    found = workers.select(snapshot, predicate, to_purge, request.max_bytes)
+    verb = _Verb("REORG", parameters, rewriter, request, remember, workers)
+    return verb.run(snapshot, found.bins)
 
 
 def _writable_snapshot(
@@ -153,30 +122,38 @@ def _writable_snapshot(
     return snapshot
 
 
-def _rewritten(
-    snapshot: SnapshotState,
-    bins: Sequence[Bin],
-    request: OptimizeRequest,
-    run: tuple[str, Mapping[str, Any], Rewriter, Callable[[SnapshotState | None], None]],
-) -> OptimizeResult:
-    bins = within(bins, request.max_bytes)
-    if request.dry_run or not bins:
-        return OptimizeResult(
-            table=snapshot.store.root,
-            version=snapshot.version,
-            metrics=file_metrics([], [one.files for one in bins]),
-            dry_run=request.dry_run,
-        )
-    operation, parameters, rewriter, remember = run
-    return Run(
-        operation=operation,
-        parameters=parameters,
-        user_metadata=request.commit_metadata,
-        rewriter=rewriter,
-        batch_bytes=request.batch_bytes or tuning.BATCH_BYTES,
-        remember=remember,
-        progress=request.progress,
-    ).run(snapshot, bins)
+@dataclass(frozen=True, slots=True)
+class _Verb:
+    """What the commits of a run say, and how its bins are rewritten."""
+
+    operation: str
+    parameters: Mapping[str, Any]
+    rewriter: Rewriter
+    request: OptimizeRequest
+    remember: Callable[[SnapshotState | None], None]
+    workers: Workers
+
+    def run(self, snapshot: SnapshotState, bins: Iterable[Bin]) -> OptimizeResult:
+        request = self.request
+        if request.dry_run:
+            totals = RewriteTotals()
+            for one in bins:
+                totals.remove(one.files)
+            return OptimizeResult(
+                table=snapshot.store.root,
+                version=snapshot.version,
+                metrics=totals.metrics(),
+                dry_run=True,
+            )
+        return Run(
+            operation=self.operation,
+            parameters=self.parameters,
+            user_metadata=request.commit_metadata,
+            rewrite=partial(self.workers.rewrite, self.rewriter),
+            batch_bytes=request.batch_bytes or self.workers.batch_bytes or tuning.BATCH_BYTES,
+            remember=self.remember,
+            progress=request.progress,
+        ).run(snapshot, bins)
 
 
 def _predicates(predicate: Predicate | None) -> str:

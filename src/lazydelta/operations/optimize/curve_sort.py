@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,47 @@ class CurveSort:
         with tempfile.TemporaryDirectory(prefix="lazydelta-cluster-") as directory:
             yield from self._spilled(Path(directory), held, source)
 
+    def scattered(
+        self, batches: Iterable[pa.RecordBatch], buffer_bytes: int
+    ) -> Iterator[list[tuple[int, pa.RecordBatch]]]:
+        """Yield the rows of each bucket, with their keys, for every so many bytes of rows.
+
+        `part` and `sorted` take them up in another process.
+        """
+        held: list[pa.RecordBatch] = []
+        size = 0
+        for batch in batches:
+            held.append(self._with_keys(batch))
+            size += batch.nbytes
+            if size >= buffer_bytes:
+                yield list(self._parts(held))
+                size = 0
+        if held:
+            yield list(self._parts(held))
+
+    def _parts(self, held: list[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        rows = pa.concat_batches(held) if len(held) > 1 else held[0]
+        held.clear()
+        keys = to_numpy(rows.column(_KEY))
+        order = np.argsort(keys, kind="stable")
+        rows = rows.take(from_numpy(order))
+        ends = np.searchsorted(keys[order], self.buckets, "left")
+        borders = [0, *ends.tolist(), rows.num_rows]
+        for bucket, (start, end) in enumerate(pairwise(borders)):
+            if end > start:
+                yield bucket, rows.slice(start, end - start)
+
+    def part(self, finer: CurveSort, bucket: int) -> CurveSort:
+        """Return the sort of the rows of one bucket, by the buckets of a finer sort in it."""
+        low = self.buckets[bucket - 1] if bucket else np.uint64(0)
+        inside = finer.buckets > low
+        if bucket < len(self.buckets):
+            inside &= finer.buckets < self.buckets[bucket]
+        return replace(finer, buckets=finer.buckets[inside])
+
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if _KEY in batch.schema.names:
+            return batch
         keys = pa.Array.from_buffers(
             pa.uint64(), batch.num_rows, [None, pa.py_buffer(self.ranges.keys(batch))]
         )

@@ -41,14 +41,6 @@ class FileBounds:
     """Whether the log has both bounds; a file without them may hold any value."""
 
     @classmethod
-    def of(
-        cls, snapshot: SnapshotState, adds: pa.Table, paths: Sequence[tuple[str, ...]]
-    ) -> FileBounds:
-        """Return the bounds of files with `stats`, in these columns (logical paths)."""
-        batch = pa.RecordBatch.from_struct_array(adds.to_struct_array().combine_chunks())
-        return cls.joined([column_bounds(snapshot, batch, paths)])
-
-    @classmethod
     def joined(cls, batches: Sequence[Sequence[tuple[pa.Array, pa.Array]]]) -> FileBounds:
         """Return the bounds of the files of batches, from the `column_bounds` of each."""
         low, high, known = [], [], []

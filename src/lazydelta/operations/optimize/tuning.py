@@ -9,6 +9,8 @@ MAX_DELETED_SHARE = 0.05
 """Share of deleted rows above which a large file is rewritten too, as in Spark."""
 BATCH_BYTES = 4 << 30
 """Input of one commit: a crash or a lost race costs at most this much work."""
+BATCH_FILES = 100_000
+"""Input files after which a commit ends: their add actions are in memory until then."""
 BINS_AT_ONCE = 4
 """Bins rewritten in parallel; more of them would each have too little memory."""
 MEMORY_PARTS = 2

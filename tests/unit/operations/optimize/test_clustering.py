@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import lazydelta as ld
 from lazydelta.errors import AlterationError, ColumnNotFoundError, ConfigError
+from lazydelta.operations.optimize import Clustering
 from lazydelta.operations.optimize.overlap import FileBounds
 from lazydelta.operations.optimize.rewriting import Rewriter
 from tests.unit.operations.optimize.support import VECTORS, actions, make, numbered, rows_of, theirs
@@ -289,6 +290,17 @@ def test_any_rows_can_be_clustered_by_any_columns(tmp_path, rows, columns, z_ord
     else:
         table.alter.cluster_by(columns)
         table.optimize()
+    assert rows_of(table) == before
+
+
+def test_rows_stay_although_the_sampled_files_have_none(tmp_path, monkeypatch):
+    table = ld.Table.create(tmp_path, COLUMNS, cluster_by=["x"])
+    for seed in range(3):
+        table.write(points(50, seed))
+    monkeypatch.setattr(Clustering, "sample", lambda *_: [])
+    before = rows_of(table)
+    assert len(before) == 150
+    table.optimize(full=True)
     assert rows_of(table) == before
 
 

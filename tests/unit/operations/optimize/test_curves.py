@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import itertools
 import math
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -217,3 +218,26 @@ def test_buckets_are_limited():
     sort, _ = sort_of(rows, 1 << 30)
     many = CurveSort.of(sort.ranges, rows.to_batches(), num_bytes=1 << 40, bucket_bytes=1 << 20)
     assert len(many.buckets) < 2 * tuning.MAX_BUCKETS
+
+
+@pytest.mark.parametrize("skew", [False, True])
+def test_buckets_that_other_processes_sort_have_the_order_of_one(skew):
+    rows = points(4000, skew)
+    ranges, expected = sort_of(rows, rows.nbytes // 5)
+    finer, _ = sort_of(rows, rows.nbytes // 40)
+    ranges, finer = pickle.loads(pickle.dumps((ranges, finer)))
+    sent = [part for half in (rows.slice(0, 2000), rows.slice(2000))
+        for parts in ranges.scattered(half.to_batches(max_chunksize=300), 20_000)
+        for part in parts]  # fmt: skip
+    assert len({bucket for bucket, _ in sent}) > (1 if skew else 2)
+    found = []
+    for bucket in range(len(ranges.buckets) + 1):
+        batches = [batch for number, batch in sent if number == bucket]
+        found += ranges.part(finer, bucket).sorted(batches)
+    found = pa.Table.from_batches(found)
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, rows.to_pylist()))
+    keys = [
+        ranges.ranges.keys(table.combine_chunks().to_batches()[0]) for table in (found, expected)
+    ]
+    if not skew:  # rows of one key are split again by other ranges
+        assert (keys[0] == keys[1]).all()

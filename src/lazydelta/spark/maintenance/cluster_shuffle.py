@@ -1,0 +1,164 @@
+"""Cluster the rows of a large bin: a shuffle by ranges of the curve.
+
+Rows travel as Arrow buffers, one for each range and task: Spark moves them without
+converting a value. The ranges come from a sample, so a repeated task sends the same rows to the
+same ranges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as f
+
+from lazydelta._arrow import from_numpy, to_numpy
+from lazydelta.operations.optimize import Bin
+from lazydelta.spark import tuning
+from lazydelta.spark.arrow_conversion import serialize_table
+from lazydelta.spark.jobs import named_task
+from lazydelta.spark.planner import map_splits
+from lazydelta.spark.tasks import split_by_size
+from lazydelta.spark.write_tasks import RESULT, collect_results, task_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from lazydelta.operations.optimize import CurveSort, Rewriter
+    from lazydelta.spark.serialized_snapshot import SerializedSnapshot
+
+__all__ = ["ClusterShuffle"]
+
+_SAMPLE = pa.schema([("rows", pa.binary())])
+_SHUFFLED = pa.schema([("range", pa.int32()), ("rows", pa.binary())])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterShuffle:
+    """Clusters bins with a shuffle each."""
+
+    spark: SparkSession
+    snapshot: SerializedSnapshot
+    rewriter: Rewriter
+
+    def cluster(self, one: Bin) -> pa.Table | None:
+        """Write the rows of a bin in the order of the curve; return the add actions.
+
+        None if the sampled files have no rows, so that nothing is known of the others.
+        """
+        clustering = self.rewriter.clustering
+        assert clustering is not None  # noqa: S101 - the caller clusters
+        task = _ClusterTask(snapshot=self.snapshot, rewriter=self.rewriter)
+        sample = self._sample(task, clustering.sample_files(one.files))
+        if not sample:
+            return None
+        memory = self.snapshot.location.config.operation_memory
+        split = partial(clustering.curve_sort, sample)
+        target = self.rewriter.layout.target_file_bytes
+        ranges = split(num_bytes=one.size, bucket_bytes=target)
+        finer = split(
+            num_bytes=one.size * tuning.CLUSTER_EXPANSION,
+            bucket_bytes=max(memory // tuning.CLUSTER_MEMORY_SHARE, 1),
+        )
+        task = replace(task, ranges=ranges, finer=finer)
+        parts = _split(one.files, tuning.CLUSTER_TASKS)
+        rows = map_splits(self.spark, parts, task.scatter, _SHUFFLED)
+        shuffled = rows.repartitionById(len(ranges.buckets) + 1, f.col("range"))
+        written = shuffled.mapInArrow(named_task("write_range", task.write), RESULT)
+        return self.rewriter.tagged(collect_results(written.toArrow()).adds)
+
+    def _sample(self, task: _ClusterTask, files: pa.Table) -> list[pa.RecordBatch]:
+        parts = _split(files, tuning.SAMPLE_TASKS)
+        found = map_splits(self.spark, parts, task.sample, _SAMPLE).toArrow()
+        tables = (pa.ipc.open_stream(rows) for rows in found.column("rows").to_pylist())
+        return [batch for table in tables for batch in table if batch.num_rows]
+
+
+def _split(files: pa.Table, tasks: int) -> list[bytes]:
+    sizes = to_numpy(files.column("size").combine_chunks())
+    return [
+        serialize_table(files.slice(run.start, len(run))) for run in split_by_size(sizes, tasks)
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ClusterTask:
+    """The tasks of a clustering; pickles."""
+
+    snapshot: SerializedSnapshot
+    rewriter: Rewriter
+    ranges: CurveSort | None = None
+    """Its buckets are the tasks that write files."""
+    finer: CurveSort | None = None
+    """Its buckets are sorted in memory."""
+
+    def sample(self, part: bytes) -> Iterator[pa.RecordBatch]:
+        """Yield a sample of the rows of files."""
+        assert self.rewriter.clustering is not None  # noqa: S101
+        snapshot = self.snapshot.open()
+        files = pa.ipc.open_stream(part).read_all()
+        options = self.rewriter.read_options(snapshot)
+        batches = self.rewriter.clustering.sample(snapshot, files, options)
+        if batches:
+            rows = pa.Table.from_batches(batches)
+            step = -(-rows.num_rows // (tuning.SAMPLED_ROWS * files.num_rows))
+            if step > 1:
+                rows = rows.take(from_numpy(np.arange(0, rows.num_rows, step)))
+            yield pa.RecordBatch.from_arrays([pa.array([serialize_table(rows)])], schema=_SAMPLE)
+
+    def scatter(self, part: bytes) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of files by range."""
+        assert self.ranges is not None  # noqa: S101
+        one = Bin(pa.ipc.open_stream(part).read_all())
+        with self.rewriter.rows(self.snapshot.open(), one) as rows:
+            for parts in self.ranges.scattered(rows, tuning.SHUFFLE_BUFFER):
+                numbers = pa.array([number for number, _ in parts], pa.int32())
+                blobs = [_serialized(batch) for _, batch in parts]
+                yield pa.RecordBatch.from_arrays([numbers, pa.array(blobs)], schema=_SHUFFLED)
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows of a range in the order of the curve."""
+        ranges, finer, count = self.ranges, self.finer, 0
+        assert ranges is not None  # noqa: S101
+        assert finer is not None  # noqa: S101
+
+        def ordered() -> Iterator[pa.RecordBatch]:
+            for first in batches:
+                number = first.column("range")[0].as_py()
+                rows = _rows(chain([first], batches))
+                yield from ranges.part(finer, number).sorted(rows)
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            nonlocal count
+            for batch in ordered():
+                count += batch.num_rows
+                yield batch
+
+        def work() -> tuple[pa.Table, int]:
+            layout = self.rewriter.layout
+            # A range has about the target size: what exceeds it does not become a file of its own.
+            most = int(layout.target_file_bytes * tuning.RANGE_SLACK)
+            rewriter = replace(self.rewriter, layout=replace(layout, target_file_bytes=most))
+            return rewriter.write(self.snapshot.open(), counted()), count
+
+        return task_result(work)
+
+
+def _serialized(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = batch.column("rows")
+        for at in range(len(rows)):
+            yield from pa.ipc.open_stream(rows[at].as_buffer())
