@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lazydelta.errors import ArgumentError, ConfigError, QueryError, TableNotFoundError
 from lazydelta.spark.delta_api import DeltaTable
 from lazydelta.spark.dml import delete, merge, update
-from lazydelta.spark.maintenance_verbs import optimize, purge, restore, vacuum
+from lazydelta.spark.maintenance import optimize, purge, restore, vacuum
 from lazydelta.spark.query_reads import run_query
 from lazydelta.spark.result_frames import (
     changes_frame,
@@ -209,13 +209,17 @@ class _Run:
             case Optimize(purge=True):
                 return optimize_frame(spark, purge(spark, url, statement.where))
             case Optimize():
-                more: dict[str, Any] = {"full": True} if statement.full else {}
-                more |= {"z_order": statement.z_order} if statement.z_order else {}
-                return optimize_frame(spark, optimize(spark, url, statement.where, **more))
+                z_order = statement.z_order or None
+                full, where = statement.full, statement.where
+                return optimize_frame(
+                    spark, optimize(spark, url, where, z_order=z_order, full=full)
+                )
             case Vacuum():
                 force = DeltaTable.allows_short_retention(spark)
-                options = {"mode": statement.mode, "dry_run": statement.dry_run, "force": force}
-                return vacuum_frame(spark, vacuum(spark, url, statement.hours, **options))
+                mode, dry_run = statement.mode, statement.dry_run
+                return vacuum_frame(
+                    spark, vacuum(spark, url, statement.hours, mode, dry_run=dry_run, force=force)
+                )
             case Restore(timestamp=None):
                 return restore_frame(spark, restore(spark, url, version=statement.version))
             case Restore():

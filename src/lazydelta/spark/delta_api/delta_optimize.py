@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.spark.delta_api.arguments import as_condition, check_type
-from lazydelta.spark.maintenance_verbs import optimize
+from lazydelta.spark.maintenance import optimize
 from lazydelta.spark.result_frames import optimize_frame
 
 if TYPE_CHECKING:

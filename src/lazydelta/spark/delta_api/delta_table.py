@@ -27,7 +27,7 @@ from lazydelta.spark.delta_api.delta_merge import DeltaMergeBuilder
 from lazydelta.spark.delta_api.delta_optimize import DeltaOptimizeBuilder
 from lazydelta.spark.delta_api.table_definition import CreationMode, TableDefinition
 from lazydelta.spark.dml import delete, update
-from lazydelta.spark.maintenance_verbs import restore, vacuum
+from lazydelta.spark.maintenance import restore, vacuum
 from lazydelta.spark.read import read
 from lazydelta.spark.result_frames import (
     DETAIL,
