@@ -51,14 +51,18 @@ def on_the_edge():
         result(DELTA, "read", tables.deleted, 2.0),
         result(OURS, "merge", tables.deleted, 6.5),
         result(DELTA, "merge", tables.deleted, 5.0),
+        result(OURS, "optimize", tables.plain, 6.0),
+        result(DELTA, "optimize", tables.plain, 5.0),
+        result(OURS, "cluster", tables.plain, 6.0),
+        result(DELTA, "cluster", tables.plain, 5.0),
     ]
 
 
 def test_figures_at_the_limit_pass():
-    assert [verdict.word for verdict in spark_verdicts(on_the_edge())] == ["yes"] * 8
+    assert [verdict.word for verdict in spark_verdicts(on_the_edge())] == ["yes"] * 10
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(16))
 def test_a_figure_over_a_limit_fails(number):
     results = on_the_edge()
     sample, engine = results[number].samples[0], results[number].case.engine
@@ -74,7 +78,7 @@ def test_a_missing_peer_leaves_limits_without_a_verdict():
     assert DELTA not in {case.engine for case in cases}
     rest = [r for r in on_the_edge() if r.case.engine != DELTA]
     words = [verdict.word for verdict in spark_verdicts(rest)]
-    assert words.count("not measured") == 4
+    assert words.count("not measured") == 6
     assert words.count("yes") == 4
 
 

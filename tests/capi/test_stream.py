@@ -95,5 +95,5 @@ def test_options_of_the_store_are_passed(driver):
 
 def test_arrays_outlive_their_stream_and_their_parents(driver, files_table):
     (line,) = driver.run("outlive", files_table)
-    first = next(iter(Table.open(files_table).scan().file_batches()))
+    first = next(iter(Table.open(files_table).scan(strategy="reverse").file_batches()))
     assert line == f"size l {sum(first.column('size').to_pylist())}"

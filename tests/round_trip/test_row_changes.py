@@ -46,11 +46,6 @@ def changed_in_turn(place, names):
 
 
 @pytest.mark.spark
-def test_delta_spark_and_we_change_rows_in_turn(tmp_path):
-    changed_in_turn(tmp_path, ["vectors-mapping-by-name-row-tracking"])
-
-
-@pytest.mark.spark
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_delta_spark_and_we_change_rows_of_all_kinds_of_tables_in_turn(tmp_path):

@@ -86,7 +86,9 @@ def test_the_first_batch_arrives_while_the_checkpoint_is_still_unread():
 
 
 def test_a_disconnected_client_frees_its_slot_while_the_server_waits_to_send():
-    with running({"t": "/t"}, {"t": store_of(files=30_000)}, limits={"batch_files": 500}) as server:
+    with running(
+        {"t": "/t"}, {"t": store_of(files=100_000)}, limits={"batch_files": 500}
+    ) as server:
         with connect(server) as connection:
             answer = send(connection, "/v1/tables/t/files")
             answer.readline()

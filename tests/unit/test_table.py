@@ -133,6 +133,7 @@ def test_completion_of_a_scan(rows):
         *("columns", "count", "explain", "file_batches", "file_schema", "files", "limit"),
         *("metrics", "min_max", "options", "page", "partition_values", "predicate", "snapshot"),
         *("strategy", "to_batches"),
+        *("file_record_schema", "resumable_files", "resumable_rows", "resume", "shares"),
     }
 
 

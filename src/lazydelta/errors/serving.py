@@ -36,7 +36,7 @@ class ServedTableNotFoundError(DeltaError, LookupError):
 
     def __str__(self) -> str:
         return (
-            f"no table {self.table!r} is served to you. List the tables, or ask the server's "
+            f"no table {redact(self.table)!r} is served to you. List the tables, or ask the server's "
             "operator for access."
         )
 

@@ -261,7 +261,8 @@ class Scan(RowScan):
                 strategy=requested, limit=limit,
             )  # fmt: skip
             snapshot = resume.resumed_snapshot(snapshot, state)
-        if snapshot is self.snapshot and state.strategy == self.strategy:
+        # `auto` would choose again, by the files that are left of a limit.
+        if snapshot is self.snapshot and state.strategy == self._requested:
             return self, state
         scan = type(self)(
             snapshot,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazydelta.scan.plan.partition_arrays import _looked_up
+from lazydelta.replay.skipping import map_values
 from tests.support import examples
 
 KIND = pa.map_(pa.string(), pa.string())
@@ -22,7 +22,7 @@ PAIR = st.tuples(st.sampled_from("abc"), st.sampled_from(["1", "2", None]))
 )
 def test_values_are_those_of_a_map_lookup(maps, key, start):
     values = pa.array(maps, KIND).slice(start)
-    assert _looked_up(values, key).to_pylist() == pc.map_lookup(values, key, "first").to_pylist()
+    assert map_values(values, key).to_pylist() == pc.map_lookup(values, key, "first").to_pylist()
 
 
 @pytest.mark.parametrize("key", ["a", "b"])
@@ -30,4 +30,4 @@ def test_maps_with_the_same_keys_are_not_searched_one_by_one(key, monkeypatch):
     values = pa.array([[("a", "1"), ("b", None)], [("a", "3"), ("b", "4")]], KIND)
     expected = pc.map_lookup(values, key, "first").to_pylist()
     monkeypatch.delattr(pc, "map_lookup")
-    assert _looked_up(values, key).to_pylist() == expected
+    assert map_values(values, key).to_pylist() == expected
