@@ -35,9 +35,10 @@ class ServedTableNotFoundError(DeltaError, LookupError):
     table: str
 
     def __str__(self) -> str:
+        name = redact(self.table)
         return (
-            f"no table {redact(self.table)!r} is served to you. List the tables, or ask the server's "
-            "operator for access."
+            f"no table {name!r} is served to you. List the tables, or ask the server's operator "
+            "for access."
         )
 
 
