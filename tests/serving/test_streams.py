@@ -9,6 +9,7 @@ import pytest
 from lazydelta.errors import StoreAccessError
 from lazydelta.store import MemoryStore
 from tests.builders import TableBuilder
+from tests.serving.recording import PLAIN
 from tests.serving.support import (
     ARROW,
     arrow_batches,
@@ -22,7 +23,6 @@ from tests.serving.support import (
 )
 
 COMMITS = 12
-PLAIN = {"minReaderVersion": 1, "minWriterVersion": 2}
 
 
 class GatedStore(MemoryStore):

@@ -13,7 +13,8 @@ import time
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 import pyarrow as pa
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from lazydelta.serving.service import ScanService
 
 __all__ = ["FlightDoor"]
+
+_Method = TypeVar("_Method", bound=FunctionType)
 
 _CALL = "lazydelta"
 _BEARER = "bearer "
@@ -186,6 +189,12 @@ def _answering(context: fl.ServerCallContext) -> Iterator[_Call]:
         raise call.translate(error) from None
 
 
+def _of_no_file(method: _Method) -> _Method:
+    """Hide the file of a method: pyarrow sends the traceback of GetSchema to the client."""
+    method.__code__ = method.__code__.replace(co_filename="lazydelta")
+    return method
+
+
 class _Server(fl.FlightServerBase):  # type: ignore[misc]
     """pyarrow's server; its methods are called in threads of gRPC."""
 
@@ -234,12 +243,17 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
                 plan.schema, descriptor, endpoints, plan.records, -1, ordered, facts
             )
 
+    @_of_no_file
     def get_schema(
         self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor
     ) -> fl.SchemaResult:
         """Return the schema of the batches of a command."""
-        with _answering(context) as call:
-            return fl.SchemaResult(self._plan(call, descriptor, split=False).schema)
+        try:
+            with _answering(context) as call:
+                return fl.SchemaResult(self._plan(call, descriptor, split=False).schema)
+        except fl.FlightError as error:
+            failure = error
+        raise failure.with_traceback(None)
 
     def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.FlightDataStream:
         """Stream the batches of a ticket, each with its resume token."""
