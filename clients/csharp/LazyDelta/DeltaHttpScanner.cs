@@ -17,6 +17,7 @@ namespace LazyDelta
         private readonly HttpClient _client;
         private readonly bool _ownsClient;
         private readonly Uri _server;
+        private readonly AuthenticationHeaderValue? _authorization;
 
         /// <param name="server">The address of the server, such as https://lake.example:8080.</param>
         /// <param name="token">The bearer token, if the server requires one.</param>
@@ -26,9 +27,8 @@ namespace LazyDelta
             _server = new Uri(server.TrimEnd('/') + "/");
             _ownsClient = client == null;
             _client = client ?? new HttpClient { Timeout = Timeout.InfiniteTimeSpan };
-            if (token != null)
-                _client.DefaultRequestHeaders.Authorization =
-                    new AuthenticationHeaderValue("Bearer", token);
+            // Not a default header of the client: it may be the caller's, for other servers too.
+            if (token != null) _authorization = new AuthenticationHeaderValue("Bearer", token);
         }
 
         /// <remarks>The path of a table is the name that the server gives it.</remarks>
@@ -40,6 +40,7 @@ namespace LazyDelta
             var address = Address(tablePath, options ?? new ScanOptions());
             using var request = new HttpRequestMessage(HttpMethod.Get, address);
             request.Headers.Accept.ParseAdd("application/x-ndjson");
+            request.Headers.Authorization = _authorization;
             using var response = await SendAsync(request, cancellationToken).ConfigureAwait(false);
             using var body = await response.Content.ReadAsStreamAsync().ConfigureAwait(false);
             // A read that waits for the server ends when the body is closed.
@@ -53,6 +54,7 @@ namespace LazyDelta
                 if (document == null)
                 {
                     if (last != null) yield return last;
+                    cancellationToken.ThrowIfCancellationRequested();
                     throw Lost(null);
                 }
                 var record = document.RootElement;
@@ -105,23 +107,22 @@ namespace LazyDelta
         private async Task<HttpResponseMessage> SendAsync(
             HttpRequestMessage request, CancellationToken cancellation)
         {
-            HttpResponseMessage response;
             try
             {
-                response = await _client
+                var response = await _client
                     .SendAsync(request, HttpCompletionOption.ResponseHeadersRead, cancellation)
                     .ConfigureAwait(false);
+                if (response.IsSuccessStatusCode) return response;
+                using (response)
+                {
+                    var text = await response.Content.ReadAsStringAsync().ConfigureAwait(false);
+                    using var document = Parse(text);
+                    throw document == null ? Lost(null) : ServerError(document.RootElement);
+                }
             }
-            catch (HttpRequestException error)
+            catch (Exception error) when (IsLoss(error) && !cancellation.IsCancellationRequested)
             {
                 throw Lost(error);
-            }
-            if (response.IsSuccessStatusCode) return response;
-            using (response)
-            {
-                var text = await response.Content.ReadAsStringAsync().ConfigureAwait(false);
-                using var document = Parse(text);
-                throw document == null ? Lost(null) : ServerError(document.RootElement);
             }
         }
 
@@ -135,11 +136,15 @@ namespace LazyDelta
             {
                 throw new OperationCanceledException(error.Message, error, cancellation);
             }
-            catch (Exception error) when (error is IOException || error is HttpRequestException)
+            catch (Exception error) when (IsLoss(error))
             {
                 throw Lost(error);
             }
         }
+
+        /// <summary>A cancellation that the caller did not request is the timeout of its client.</summary>
+        private static bool IsLoss(Exception error) =>
+            error is IOException || error is HttpRequestException || error is OperationCanceledException;
 
         /// <summary>Parse a line; null at the end of the body, or if the line was cut off.</summary>
         private static JsonDocument? Parse(string? line)

@@ -32,7 +32,11 @@ namespace LazyDelta
             while (true)
             {
                 using var batch = await NextAsync(scan, cancellationToken).ConfigureAwait(false);
-                if (batch == null) yield break;
+                if (batch == null)
+                {
+                    cancellationToken.ThrowIfCancellationRequested();
+                    yield break;
+                }
                 for (long row = 0; row < batch.Count; row++)
                 {
                     cancellationToken.ThrowIfCancellationRequested();
