@@ -12,7 +12,7 @@ from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lazydelta.serving.config import EXAMPLE_CONFIG, ServeConfig
-    from lazydelta.serving.error_codes import error_code
+    from lazydelta.serving.error_codes import error_code, error_kind
     from lazydelta.serving.logs import log_to
     from lazydelta.serving.request import ScanRequest
     from lazydelta.serving.server import RunningServer, serve
@@ -27,6 +27,7 @@ __all__ = [
     "ScanStream",
     "ServeConfig",
     "error_code",
+    "error_kind",
     "log_to",
     "serve",
     "start_scan",
@@ -36,7 +37,7 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "config": ("EXAMPLE_CONFIG", "ServeConfig"),
-        "error_codes": ("error_code",),
+        "error_codes": ("error_code", "error_kind"),
         "logs": ("log_to",),
         "request": ("ScanRequest",),
         "server": ("RunningServer", "serve"),
