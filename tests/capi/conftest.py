@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,14 +19,14 @@ _RUN_SECONDS = 120
 class Driver:
     """Runs the C program in the way that hosts run."""
 
-    def __init__(self, program: Path) -> None:
-        self._program = program
+    def __init__(self, *command: str | Path) -> None:
+        self._command = command
         self._hosts: dict[str, subprocess.Popen[str]] = {}
 
     def start(self, *arguments, **environment):
         """Start it; the caller ends it."""
         return subprocess.Popen(
-            [str(self._program), *map(str, arguments)],
+            [*map(str, (*self._command, *arguments))],
             env=os.environ | HOST | environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -65,9 +66,19 @@ def driver():
 
 
 def sanitized(sanitizer):
-    sources = [*LIBRARY, Path(__file__).with_name("driver.c")]
-    flags = ("-O1", f"-fsanitize={sanitizer}", "-fno-sanitize-recover")
-    return Driver(compiled("driver", sources, *flags))
+    return Driver(_program(f"-fsanitize={sanitizer}", "-fno-sanitize-recover"))
+
+
+def checked_by_valgrind():
+    """Return the program with every access to memory checked; close() fails if it found anything."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        pytest.skip("valgrind is not installed")
+    return Driver(valgrind, "--leak-check=full", "--error-exitcode=9", _program())
+
+
+def _program(*flags):
+    return compiled("driver", [*LIBRARY, Path(__file__).with_name("driver.c")], "-O1", *flags)
 
 
 @pytest.fixture(scope="session")

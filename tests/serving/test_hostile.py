@@ -52,7 +52,7 @@ class Noise:
                 lambda: f"Bearer {TOKENS['late']}",
                 lambda: f"Bearer {hashlib.sha256(VALID.encode()).hexdigest()}",
                 lambda: f"Bearer {VALID[:-1]}",
-                lambda: f"Bearer {VALID}{self.random.choice(LETTERS.strip())}",
+                lambda: f"Bearer {VALID}{self.random.choice(LETTERS.replace(' ', ''))}",
                 lambda: f"Bearer {VALID.upper()}",
                 lambda: f"Basic {VALID}",
                 lambda: VALID,

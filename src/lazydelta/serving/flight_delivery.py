@@ -77,7 +77,10 @@ class Delivery:
             except Exception as error:  # noqa: BLE001 - the entry point of gRPC's thread
                 self._outcome = type(error).__name__
                 self._close()
-                raise self._translate(error) from None
+                try:
+                    raise self._translate(error) from None
+                finally:
+                    error.__traceback__ = None  # of `_reason`: it would keep this object alive
             self._handed_over = time.monotonic()
             if not self._bytes:
                 seconds = self._handed_over - self._started

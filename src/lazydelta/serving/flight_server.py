@@ -252,8 +252,7 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
             with _answering(context) as call:
                 return fl.SchemaResult(self._plan(call, descriptor, split=False).schema)
         except fl.FlightError as error:
-            failure = error
-        raise failure.with_traceback(None)
+            raise error.with_traceback(None)  # noqa: B904 - the same error, without inner frames
 
     def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.FlightDataStream:
         """Stream the batches of a ticket, each with its resume token."""
