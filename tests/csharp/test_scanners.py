@@ -160,7 +160,7 @@ def test_options_narrow_the_scan(scan):
     assert len(older) == 5
 
 
-def test_another_process_continues_after_a_file(scan):
+def test_a_token_continues_after_a_file(scan):
     (whole, _), (first, end) = scan({}, {"stop_after": 4})
     assert end.startswith("done 4")
     ((rest, _),) = scan({"resume": first[-1]["resume"]})

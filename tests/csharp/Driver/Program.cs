@@ -10,11 +10,19 @@ using LazyDelta;
 
 internal static class Program
 {
+    /// <summary>Runs the scans of the argument, or of each line of the standard input.</summary>
     private static async Task<int> Main(string[] arguments)
     {
-        using var document = JsonDocument.Parse(arguments[0]);
-        foreach (var settings in document.RootElement.EnumerateArray()) await Scan(settings);
+        if (arguments.Length > 0) await ScanEach(arguments[0]);
+        else
+            for (string? line; (line = Console.ReadLine()) != null;) await ScanEach(line);
         return 0;
+    }
+
+    private static async Task ScanEach(string line)
+    {
+        using var document = JsonDocument.Parse(line);
+        foreach (var settings in document.RootElement.EnumerateArray()) await Scan(settings);
     }
 
     private static async Task Scan(JsonElement settings)
