@@ -13,7 +13,6 @@ import time
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
@@ -29,7 +28,7 @@ from lazydelta.serving.flight_plan import FlightPlan, parse_command, plan_flight
 from lazydelta.serving.flight_tickets import Tickets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lazydelta.serving.access import Access, Principal
     from lazydelta.serving.config import Endpoint, ServeConfig
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FlightDoor"]
 
-_Method = TypeVar("_Method", bound=FunctionType)
+_Method = TypeVar("_Method", bound="Callable[..., Any]")
 
 _CALL = "lazydelta"
 _BEARER = "bearer "
@@ -191,7 +190,7 @@ def _answering(context: fl.ServerCallContext) -> Iterator[_Call]:
 
 def _of_no_file(method: _Method) -> _Method:
     """Hide the file of a method: pyarrow sends the traceback of GetSchema to the client."""
-    method.__code__ = method.__code__.replace(co_filename="lazydelta")
+    method.__code__ = method.__code__.replace(co_filename="lazydelta")  # type: ignore[attr-defined]
     return method
 
 
