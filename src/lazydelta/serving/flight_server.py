@@ -190,7 +190,7 @@ def _answering(context: fl.ServerCallContext) -> Iterator[_Call]:
 
 def _of_no_file(method: _Method) -> _Method:
     """Hide the file of a method: pyarrow sends the traceback of GetSchema to the client."""
-    method.__code__ = method.__code__.replace(co_filename="lazydelta")  # type: ignore[attr-defined]
+    method.__code__ = method.__code__.replace(co_filename="lazydelta")
     return method
 
 
