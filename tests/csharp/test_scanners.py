@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from datetime import UTC, datetime
@@ -146,6 +147,13 @@ def test_partition_values_of_every_type_vectors_and_mapping(scan):
     assert (file["live_rows"], file["deleted"]) == (1, [[1, 2]])
     assert (null["live_rows"], null["deleted"]) == (1, None)
     assert refused.startswith("failed FailedPrecondition ClientCapabilityError False")
+
+
+def test_the_schema_has_the_physical_names_of_columns(scan, typed):
+    ((_, line),) = scan({"table": "typed", "schema": True})
+    schema = json.loads(line.removeprefix("schema "))
+    assert schema == json.loads(Table.open(typed).metadata.schema_string)
+    assert "delta.columnMapping.physicalName" in schema["fields"][0]["metadata"]
 
 
 def test_options_narrow_the_scan(scan):

@@ -38,10 +38,7 @@ namespace LazyDelta
             [EnumeratorCancellation] CancellationToken cancellationToken = default)
         {
             var address = Address(tablePath, options ?? new ScanOptions());
-            using var request = new HttpRequestMessage(HttpMethod.Get, address);
-            request.Headers.Accept.ParseAdd("application/x-ndjson");
-            request.Headers.Authorization = _authorization;
-            using var response = await SendAsync(request, cancellationToken).ConfigureAwait(false);
+            using var response = await SendAsync(address, cancellationToken).ConfigureAwait(false);
             using var body = await response.Content.ReadAsStreamAsync().ConfigureAwait(false);
             // A read that waits for the server ends when the body is closed.
             using var registration = cancellationToken.Register(body.Dispose);
@@ -68,6 +65,25 @@ namespace LazyDelta
                 if (record.TryGetProperty("error", out _)) throw ServerError(record);
                 if (record.TryGetProperty("end", out _)) yield break;
                 last = FileRecord.Read(record);
+            }
+        }
+
+        /// <summary>The newest schema of a table as JSON of the Delta protocol: with column mapping, the
+        /// metadata of a field has its physical name and its id.</summary>
+        public async Task<string> ReadSchemaAsync(
+            string tablePath, CancellationToken cancellationToken = default)
+        {
+            using var response = await SendAsync(Table(tablePath), cancellationToken)
+                .ConfigureAwait(false);
+            try
+            {
+                var text = await response.Content.ReadAsStringAsync().ConfigureAwait(false);
+                using var document = JsonDocument.Parse(text);
+                return document.RootElement.GetProperty("schema").GetRawText();
+            }
+            catch (Exception error) when (IsLoss(error) || error is JsonException)
+            {
+                throw Lost(error);
             }
         }
 
@@ -101,12 +117,17 @@ namespace LazyDelta
                 Add("capabilities", string.Join(",", options.Capabilities));
                 Add("deletion_vectors", RequestJson.DeletionVectors);
             }
-            return new Uri(_server, $"v1/tables/{Uri.EscapeDataString(table)}/files{query}");
+            return Table(table, $"/files{query}");
         }
 
-        private async Task<HttpResponseMessage> SendAsync(
-            HttpRequestMessage request, CancellationToken cancellation)
+        private Uri Table(string name, string rest = "") =>
+            new Uri(_server, $"v1/tables/{Uri.EscapeDataString(name)}{rest}");
+
+        private async Task<HttpResponseMessage> SendAsync(Uri address, CancellationToken cancellation)
         {
+            using var request = new HttpRequestMessage(HttpMethod.Get, address);
+            request.Headers.Accept.ParseAdd("application/x-ndjson");
+            request.Headers.Authorization = _authorization;
             try
             {
                 var response = await _client

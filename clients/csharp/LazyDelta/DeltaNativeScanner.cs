@@ -45,6 +45,17 @@ namespace LazyDelta
             }
         }
 
+        /// <summary>The newest schema of a table as JSON of the Delta protocol: with column mapping, the
+        /// metadata of a field has its physical name and its id.</summary>
+        public async Task<string> ReadSchemaAsync(
+            string tablePath, CancellationToken cancellationToken = default)
+        {
+            var options = new ScanOptions { Limit = 0, Capabilities = RequestJson.EveryCapability };
+            using var scan = await StartAsync(tablePath, options, cancellationToken)
+                .ConfigureAwait(false);
+            return await Task.Run(() => scan.Metadata("delta.schema")).ConfigureAwait(false);
+        }
+
         public void Dispose()
         {
             // Each scan releases what it holds; workers are shared by the process.

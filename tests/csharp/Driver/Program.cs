@@ -38,6 +38,11 @@ internal static class Program
         try
         {
             var table = settings.GetProperty("table").GetString();
+            if (settings.TryGetProperty("schema", out _))
+            {
+                Console.WriteLine("schema " + await Schema(scanner, table));
+                return;
+            }
             await foreach (var file in scanner.ScanFilesAsync(table, options, cancellation.Token))
             {
                 count++;
@@ -58,6 +63,13 @@ internal static class Program
             Console.WriteLine($"failed {error.Status} {error.ErrorType} {error.IsRetryable} {message}");
         }
     }
+
+    private static Task<string> Schema(ILazyDeltaScanner scanner, string table) => scanner switch
+    {
+        DeltaHttpScanner remote => remote.ReadSchemaAsync(table),
+        DeltaNativeScanner local => local.ReadSchemaAsync(table),
+        _ => throw new NotSupportedException(),
+    };
 
     private static ILazyDeltaScanner Scanner(JsonElement settings)
     {
