@@ -9,13 +9,17 @@ import subprocess
 import sys
 import threading
 
+import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
 import lazydelta.flight
 from lazydelta.errors import OverloadedError, ScanCancelledError, ScanDeadlineError
+from lazydelta.scan import Delivered
 from lazydelta.serving import ServeConfig
-from lazydelta.serving.limits import Limits
+from lazydelta.serving.exposition import ServerMetrics
+from lazydelta.serving.flight_delivery import Delivery
+from lazydelta.serving.limits import Admission, Limits
 from tests.builders import TableBuilder
 from tests.serving.flight_servers import CAPABLE, flight_door, until
 
@@ -141,6 +145,25 @@ def test_a_client_that_stalls_loses_its_slot_and_sees_no_clean_end(path, limits,
         with pytest.raises(kind, match="resume token"):
             list(batches)
         assert until(lambda: not door._server._deliveries.running()), "a drain waits for it"
+
+
+def test_a_scan_that_is_ended_while_it_reads_is_closed_when_it_has_read():
+    class Scan:
+        rows, is_closed = 0, False
+
+        def __next__(self):
+            delivery.end(ScanCancelledError("the server is shutting down"))
+            return Delivered(pa.record_batch({"id": [1]}), "token")
+
+        def close(self):
+            self.is_closed = True
+
+    scan = Scan()
+    metrics = ServerMetrics(Admission(Limits()))
+    delivery = Delivery(scan, mode="files", metrics=metrics, translate=lambda error: error)
+    with pytest.raises(ScanCancelledError):
+        next(delivery)
+    assert scan.is_closed
 
 
 @contextlib.contextmanager

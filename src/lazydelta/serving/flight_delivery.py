@@ -93,7 +93,10 @@ class Delivery:
             raise self._reason
         if self._stream is None:
             raise StopIteration
-        return next(self._stream)
+        delivered = next(self._stream)
+        if self._reason is not None:  # since then; the client may never read this batch
+            raise self._reason
+        return delivered
 
     def __del__(self) -> None:
         self._close()
