@@ -294,7 +294,8 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
         self._deliveries.stop(OverloadedError("the server is shutting down", draining=True))
         stopping = threading.Thread(target=self.shutdown, name="lazydelta-flight", daemon=True)
         stopping.start()
-        stopping.join(tuning.WATCH_SECONDS)
+        is_read = not self._deliveries.running()
+        stopping.join(tuning.FORCED_STOP_SECONDS if is_read else tuning.WATCH_SECONDS)
         return not stopping.is_alive()
 
     def _plan(
