@@ -127,6 +127,7 @@ def frames(spark, url, options):
     }
 
 
+@pytest.mark.sample(2)
 def test_executors_take_storage_options_from_a_file(
     spark, emulator, local, tmp_path, pickled, capsys
 ):
@@ -146,6 +147,7 @@ def test_executors_take_storage_options_from_a_file(
         assert secret.encode() not in sent
 
 
+@pytest.mark.sample(2)
 def test_errors_of_executors_have_no_secrets(spark, emulator, local, tmp_path):
     (local / "a b" / "f1.parquet").unlink()
     url = uploaded(emulator, local)
@@ -190,6 +192,7 @@ def test_executors_call_a_credential_of_a_module(spark, s3, tmp_path, pickled):
     assert not any(secret.encode() in sent for secret in s3.secrets)
 
 
+@pytest.mark.long
 def test_a_format_names_a_credential_of_a_module(spark, s3, tmp_path, pickled):
     url = f"{s3.url}/{uuid.uuid4().hex}/t"
     addresses = {name: value for name, value in s3.options.items() if "KEY" not in name}

@@ -142,6 +142,7 @@ def test_files_are_shared_out_by_size():
     assert len(huge) == 100, "no task gets more than a sensible share"
 
 
+@pytest.mark.long
 def test_file_ranges_split_a_version_at_any_file(tmp_path):
     build(tmp_path)
     whole = SnapshotRead(snapshot=serialized(tmp_path))
