@@ -27,8 +27,8 @@ CLOSING_THREADS = 4
 TRIM_SECONDS = 1.0
 """Freed memory is returned to the system at most this often while scans run, and after the last."""
 
-SCAN_SETTINGS = {"prefetch_batches": 1, "checkpoint_row_groups_per_batch": 1}
-"""Settings of the engine for many scans at once: each buffers two batches and a row group."""
+SCAN_SETTINGS = {"prefetch_batches": 0, "checkpoint_row_groups_per_batch": 1}
+"""Settings of the engine for many scans at once: each holds a row group and no thread."""
 
 FAILED_LOGIN_SECONDS = 60.0
 """Over which failed logins of an address are counted."""

@@ -41,6 +41,7 @@ def delivered(
             count += batch.num_rows
             token = replace(state, position=position, delivered=count)
             yield Delivered(batch, token.to_text(key))
+            del batch  # before the next one is read
 
 
 def scan_digest(kind: str, predicate: object, *facts: object) -> str:
