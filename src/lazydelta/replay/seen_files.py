@@ -119,7 +119,8 @@ class SeenFiles:
         The keys share their memory. Nothing may be spilled.
         """
         found = copy(self)
-        found._runs, found._bloom = list(self._runs), self._bloom.copied()
+        found._runs = list(self._runs)  # noqa: SLF001 - own class
+        found._bloom = self._bloom.copied()  # noqa: SLF001 - own class
         return found
 
     def close(self) -> None:
@@ -233,7 +234,7 @@ class _BloomFilter:
 
     def copied(self) -> _BloomFilter:
         found = copy(self)
-        found._words = self._words.copy()
+        found._words = self._words.copy()  # noqa: SLF001 - own class
         return found
 
     def resized(self, keys: int) -> _BloomFilter:

@@ -14,6 +14,12 @@ MAX_NAMES = 2000
 OPEN_TABLES_AT_MOST = 256
 """Handles of tables below a root that are kept; each has the last snapshot of a remote table."""
 
+PINNED_AT_MOST = 32
+"""Snapshots that are kept for the next scans of their versions; each caches up to 16 MiB."""
+
+PINNED_SECONDS = 60.0
+"""How long a snapshot is used for new scans of its version after the log was listed."""
+
 HISTOGRAM_SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0)
 """Bounds of the histograms: from a local first batch to a long scan."""
 
@@ -41,6 +47,10 @@ HISTORY_AT_MOST = 1000
 
 FORCED_STOP_SECONDS = 2.0
 """How long ended scans may take to send their last line at shutdown."""
+
+MAPPED_BYTES = 1 << 17
+"""Blocks of at least this size are returned to the system when they are freed; by default the C
+library would keep later ones in its heap, where small ones that live longer pin them."""
 
 ARENAS_AT_MOST = 2
 """Arenas of the C library: each keeps what its threads have freed."""

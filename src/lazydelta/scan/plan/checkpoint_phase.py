@@ -162,9 +162,7 @@ class CheckpointScan:
         if self._decoding is not None:
             self._decoding.close()
 
-    def _decode(
-        self, rows: int, row_groups_at_once: int, whole_rows: int = 0
-    ) -> Generator[Piece]:
+    def _decode(self, rows: int, row_groups_at_once: int, whole_rows: int = 0) -> Generator[Piece]:
         """Yield decoded adds; windows of at most `whole_rows` rows are decoded at once."""
         windows = self._windows(row_groups_at_once)
         # A remote window is fetched while the one before it is decoded.
