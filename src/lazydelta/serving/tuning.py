@@ -23,15 +23,15 @@ PINNED_SECONDS = 60.0
 HISTOGRAM_SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0)
 """Bounds of the histograms: from a local first batch to a long scan."""
 
-BODY_BYTES = 256 * 1024
+BODY_BYTES = 64 * 1024
 """Part of a batch that is written at once. The next batch is read when nearly all parts of the last
 one are in the network, so a slow client holds one encoded batch."""
 
 CLOSING_THREADS = 4
 """Threads that close scans: those that read may all wait for a slow store."""
 
-TRIM_SECONDS = 1.0
-"""Freed memory is returned to the system at most this often while scans run, and after the last."""
+TICKS_PER_TRIM = 10
+"""Ticks of 0.1 s after which freed memory is returned to the system, if batches were read."""
 
 SCAN_SETTINGS = {"prefetch_batches": 0, "checkpoint_row_groups_per_batch": 1}
 """Settings of the engine for many scans at once: each holds a row group and no thread."""
