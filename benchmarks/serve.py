@@ -10,14 +10,16 @@ import os
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import capi, serve_flight, serve_http
+from benchmarks import capi, serve_cases, serve_flight
 from benchmarks.generate import table_for
 from benchmarks.limits import Verdict
 from benchmarks.page import with_part
 from benchmarks.report import machine, verdict_table
+from benchmarks.serve_clients import FlightScan, HttpScan
 from benchmarks.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -56,37 +58,37 @@ CASES = [
         what="HTTP: first batch of 1 M files, warm server, against the first file in process",
         must="3 x",
         most=3.0,
-        run=serve_http.first_batch,
+        run=partial(serve_cases.first_batch, HttpScan),
     ),
     Case(
         what="HTTP: 200 concurrent clients, `limit=100`: errors",
         must="0",
         most=0,
-        run=serve_http.limited_clients,
+        run=partial(serve_cases.limited_clients, HttpScan),
     ),
     Case(
         what="HTTP: 50 slow consumers: memory over idle against what they may hold",
         must="1 x",
         most=1.0,
-        run=serve_http.slow_consumers,
+        run=partial(serve_cases.slow_consumers, HttpScan),
     ),
     Case(
         what="HTTP: disconnect until slot and files are free: p99",
         must="1 s",
         most=1.0,
-        run=serve_http.cancelled,
+        run=partial(serve_cases.cancelled, HttpScan),
     ),
     Case(
         what="HTTP: peak memory of the server, all files of a large table against 10 k",
         must="1.2 x",
         most=1.2,
-        run=serve_http.memory_of_sizes,
+        run=partial(serve_cases.memory_of_sizes, HttpScan),
     ),
     Case(
         what="Flight: first batch of 1 M files, warm server, against the first file in process",
         must="2 x",
         most=2.0,
-        run=serve_flight.first_batch,
+        run=partial(serve_cases.first_batch, FlightScan),
     ),
     Case(
         what="Flight: all files, one client, against file records in process",
@@ -104,25 +106,25 @@ CASES = [
         what="Flight: 200 concurrent clients, `limit=100`: errors",
         must="0",
         most=0,
-        run=serve_flight.limited_clients,
+        run=partial(serve_cases.limited_clients, FlightScan),
     ),
     Case(
         what="Flight: 50 slow consumers: memory over idle against what they may hold",
         must="1 x",
         most=1.0,
-        run=serve_flight.slow_consumers,
+        run=partial(serve_cases.slow_consumers, FlightScan),
     ),
     Case(
         what="Flight: cancel until slot and files are free: p99",
         must="1 s",
         most=1.0,
-        run=serve_flight.cancelled,
+        run=partial(serve_cases.cancelled, FlightScan),
     ),
     Case(
         what="Flight: peak memory of the server, all files of a large table against 10 k",
         must="1.2 x",
         most=1.2,
-        run=serve_flight.memory_of_sizes,
+        run=partial(serve_cases.memory_of_sizes, FlightScan),
     ),
     Case(
         what="C: all of 1 M files through the callback, against the batches in process",

@@ -79,6 +79,7 @@ typedef struct delta_scan {
   char token[2048];
 } ld_scan;
 
+int32_t ld_frame_error(void);
 int32_t ld_begin(int32_t kind, const char *const fields[], size_t count, ld_scan **scan);
 int32_t ld_receive_schema(ld_scan *scan); /* unless it was received before */
 int32_t ld_next(ld_scan *scan, ld_head *head, char **payload);

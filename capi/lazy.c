@@ -68,7 +68,7 @@ int32_t delta_scan_lazy(const char *table_path, const char *predicate_json, size
   status = ld_receive_schema(scan);
   while (!status && !scan->is_idle) status = deliver_next(scan, callback, &path);
   free(path.text);
-  if (status >= 0) ld_ok();
   ld_release(scan);
+  if (status >= 0) ld_ok(); /* after the release, which may find that the worker hangs */
   return status;
 }

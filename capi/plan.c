@@ -99,10 +99,14 @@ static int32_t next_batch(ld_scan *scan, struct ArrowArray *out) {
   int32_t status = ld_receive_schema(scan);
   if (!status) status = ld_next(scan, &head, &payload);
   if (status) return status;
-  if (head.kind != LD_BATCH) {
-    free(payload);
+  if (head.kind == LD_END) {
     ld_finish(scan);
     return DELTA_OK;
+  }
+  if (head.kind != LD_BATCH) {
+    free(payload);
+    scan->is_broken = true;
+    return ld_frame_error();
   }
   snprintf(scan->token, sizeof scan->token, "%s", ld_batch_token(payload));
   return ld_build_array(payload, out);

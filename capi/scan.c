@@ -7,7 +7,7 @@
 
 enum { GRACE_MILLISECONDS = 500 }; /* for a worker to end a scan that is not wanted any more */
 
-static int32_t frame_error(void) {
+int32_t ld_frame_error(void) {
   return ld_fail(DELTA_INTERNAL, "FrameError", "the worker process sent an unexpected frame");
 }
 
@@ -107,7 +107,7 @@ int32_t ld_receive_schema(ld_scan *scan) {
   if (head.kind != LD_SCHEMA || head.length < (int64_t)sizeof(int64_t)) {
     free(payload);
     scan->is_broken = true;
-    return frame_error();
+    return ld_frame_error();
   }
   int64_t version;
   memcpy(&version, payload, sizeof version);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,43 +19,66 @@ _RUN_SECONDS = 120
 class Driver:
     """Runs the C program in the way that hosts run."""
 
-    def __init__(self, program: Path) -> None:
-        self.program = program
-        self.environment = os.environ | HOST
+    def __init__(self, *command: str | Path) -> None:
+        self._command = command
+        self._hosts: dict[str, subprocess.Popen[str]] = {}
 
     def start(self, *arguments, **environment):
         """Start it; the caller ends it."""
         return subprocess.Popen(
-            [str(self.program), *map(str, arguments)],
-            env=self.environment | environment,
+            [*map(str, (*self._command, *arguments))],
+            env=os.environ | HOST | environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
+            errors="surrogateescape",
         )
 
     def run(self, *arguments, **environment):
-        """Run it to its end, and return the lines it prints."""
-        with self.start(*arguments, **environment) as process:
-            try:
-                output, errors = process.communicate(timeout=_RUN_SECONDS)
-            finally:
-                process.kill()
-        assert process.returncode == 0, errors
-        *lines, children = output.splitlines()
-        assert children == "children ", "worker processes are left after delta_shutdown"
+        """Run a command in a host that other tests share, and return the lines it prints."""
+        name = repr(environment)
+        if name not in self._hosts:
+            self._hosts[name] = self.start(**environment)
+        host = self._hosts[name]
+        host.stdin.write("\t".join(map(str, arguments)) + "\n")
+        host.stdin.flush()
+        lines = []
+        while (line := host.stdout.readline()) != "end of command\n":
+            assert line, host.stderr.read()
+            lines.append(line.rstrip("\n"))
         return lines
+
+    def close(self):
+        """End the hosts: with no error, and no worker left."""
+        for host in self._hosts.values():
+            with host:
+                output, errors = host.communicate(timeout=_RUN_SECONDS)
+            assert (host.returncode, output) == (0, "children \n"), errors
 
 
 @pytest.fixture(scope="session")
 def driver():
-    """The program with AddressSanitizer, which also finds leaks."""
-    return sanitized("address")
+    """The program with AddressSanitizer, which also finds leaks, and checks of behaviour."""
+    driver = sanitized("address,undefined")
+    yield driver
+    driver.close()
 
 
 def sanitized(sanitizer):
-    sources = [*LIBRARY, Path(__file__).with_name("driver.c")]
-    return Driver(compiled("driver", sources, "-O1", f"-fsanitize={sanitizer}"))
+    return Driver(_program(f"-fsanitize={sanitizer}", "-fno-sanitize-recover"))
+
+
+def checked_by_valgrind():
+    """Return the program with every access to memory checked; close() fails if it found anything."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        pytest.skip("valgrind is not installed")
+    return Driver(valgrind, "--leak-check=full", "--error-exitcode=9", _program())
+
+
+def _program(*flags):
+    return compiled("driver", [*LIBRARY, Path(__file__).with_name("driver.c")], "-O1", *flags)
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,7 @@ static bool print_file(const char *path, int64_t size) {
 }
 
 static int lazy(char **argument) {
+  delivered = 0;
   stop_after = atol(argument[3]);
   int32_t status = delta_scan_lazy(argument[0], strcmp(argument[1], "NULL") ? argument[1] : NULL,
                                    strtoull(argument[2], NULL, 10), print_file);
@@ -204,19 +205,37 @@ static int forks(char **argument) {
   return 0;
 }
 
-int main(int count, char **argument) {
+static int run(int count, char **argument) {
   struct {
     const char *name;
     int (*run)(char **);
     int arguments;
   } commands[] = {{"lazy", lazy, 4},       {"stream", stream, 5}, {"outlive", outlive, 1},
                   {"threads", threads, 1}, {"cancel", cancel, 2}, {"forks", forks, 1}};
-  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-    if (count != commands[i].arguments + 2 || strcmp(argument[1], commands[i].name)) continue;
-    int code = commands[i].run(argument + 2);
-    delta_shutdown();
-    print_children();
-    return code;
-  }
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    if (count == commands[i].arguments + 1 && !strcmp(argument[0], commands[i].name))
+      return commands[i].run(argument + 1);
   return 2;
+}
+
+/* Run a command from each line of the standard input, so that they share workers. */
+static int run_lines(void) {
+  char line[16384], *words[8];
+  int code = 0;
+  while (!code && fgets(line, sizeof line, stdin)) {
+    int count = 0;
+    line[strcspn(line, "\n")] = '\0';
+    for (char *rest = line; rest && count < 8;) words[count++] = strsep(&rest, "\t");
+    code = run(count, words);
+    printf("end of command\n");
+    fflush(stdout);
+  }
+  return code;
+}
+
+int main(int count, char **argument) {
+  int code = count > 1 ? run(count - 1, argument + 1) : run_lines();
+  delta_shutdown();
+  print_children();
+  return code;
 }

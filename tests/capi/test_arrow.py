@@ -1,9 +1,7 @@
-"""Streams of the C library as pyarrow imports them: types, rows, golden tables."""
+"""Streams of the C library as pyarrow imports them: types, rows, changes."""
 
 from __future__ import annotations
 
-import ctypes
-import json
 from datetime import date
 from decimal import Decimal
 
@@ -12,60 +10,15 @@ import pytest
 
 import lazydelta
 from lazydelta import Table
-from lazydelta.errors import DeltaError
 from lazydelta.ffi import batch_frame
 from lazydelta.scan import FileRecords
-from tests.capi.compiler import HOST, shared_library
-from tests.golden_pack import NEEDS_PACK, PACK, golden_tables
-
-CAPABILITIES = ["deletionVectors", "columnMapping", "typeWidening", "variantType"]
-STREAM_BYTES = 5 * 8  # struct ArrowArrayStream
+from tests.capi.host import running_host
 
 
-class Host:
-    """The library in this process."""
-
-    def __init__(self):
-        self._library = ctypes.CDLL(str(shared_library()))
-        self._library.delta_last_error.restype = ctypes.c_char_p
-        self._library.delta_resume_token.restype = ctypes.c_char_p
-        self._library.delta_resume_token.argtypes = [ctypes.c_void_p]
-        self._library.delta_scan_release.argtypes = [ctypes.c_void_p]
-        self._library.delta_close.argtypes = [ctypes.c_void_p]
-
-    def batches(self, table, **request):
-        """Yield batches with their tokens."""
-        handle, scan = ctypes.c_void_p(), ctypes.c_void_p()
-        stream = ctypes.create_string_buffer(STREAM_BYTES)
-        self._check(self._library.delta_open(str(table).encode(), None, ctypes.byref(handle)))
-        text = json.dumps(request).encode()
-        self._check(self._library.delta_plan(handle, text, stream, ctypes.byref(scan)))
-        self._library.delta_close(handle)
-        try:
-            with pa.RecordBatchReader._import_from_c(ctypes.addressof(stream)) as reader:
-                for batch in reader:
-                    yield batch, self._library.delta_resume_token(scan).decode()
-        finally:
-            self._library.delta_scan_release(scan)
-
-    def table(self, table, **request):
-        return pa.Table.from_batches([batch for batch, _ in self.batches(table, **request)])
-
-    def _check(self, status):
-        if status < 0:
-            raise OSError(status, self._library.delta_last_error().decode())
-
-    def close(self):
-        self._library.delta_shutdown()
-
-
-@pytest.fixture
-def host(monkeypatch):
-    for name, value in HOST.items():
-        monkeypatch.setenv(name, value)
-    host = Host()
-    yield host
-    host.close()
+@pytest.fixture(scope="module")
+def host():
+    with running_host() as host:
+        yield host
 
 
 def every_type():
@@ -116,34 +69,3 @@ def test_a_slice_is_sent_without_the_rows_around_it():
     batch = pa.record_batch({"a": column}).slice(500, 2)
     _, block = batch_frame(batch, "")
     assert block.size < 10_000
-
-
-@pytest.mark.long
-@pytest.mark.acceptance
-@NEEDS_PACK
-def test_golden_tables_have_each_file_once_with_a_break_after_each_batch(host, monkeypatch):
-    monkeypatch.setenv("LAZYDELTA_BATCH_ROWS", "3")
-    compared = 0
-    for entry in golden_tables():
-        place = PACK / "tables" / entry["name"]
-        try:
-            scan = Table.open(place).scan()
-            records = FileRecords(capabilities=frozenset(CAPABILITIES))
-            expected = [d.batch for d in scan.resumable_files(records=records)]
-        except DeltaError:
-            continue
-        found, token = [], None
-        while True:
-            step = next(host.batches(place, capabilities=CAPABILITIES, resume=token), None)
-            if step is None:
-                break
-            batch, token = step
-            found.append(batch)
-        assert _rows(found) == _rows(expected), entry["name"]
-        compared += 1
-    assert compared > 100
-
-
-def _rows(batches):
-    rows = [row for batch in batches for row in batch.to_pylist()]
-    return sorted(rows, key=lambda row: row["uri"])

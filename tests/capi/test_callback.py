@@ -69,6 +69,10 @@ def test_a_table_that_does_not_exist_is_not_found(driver, tmp_path):
     assert scan(driver, tmp_path / "none") == ([], NOT_FOUND, "TableNotFoundError")
 
 
+def test_a_path_that_is_not_utf8_is_an_invalid_argument(driver):
+    assert scan(driver, "/tables/\udcff") == ([], INVALID_ARGUMENT, "ConfigError")
+
+
 def test_damage_in_the_log_is_a_status_after_the_files_before_it(driver, files_table, tmp_path):
     log = tmp_path / "_delta_log"
     log.mkdir()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.capi.conftest import sanitized
+from tests.capi.conftest import checked_by_valgrind, sanitized
 
 ONE_FILE = {"LAZYDELTA_BATCH_ROWS": "1"}
 
@@ -51,10 +51,26 @@ def paused(driver, many_files_table):
         process.communicate()
 
 
-@pytest.mark.parametrize("sanitizer", ["address", pytest.param("thread", marks=pytest.mark.long)])
-def test_threads_scan_side_by_side(files_table, sanitizer):
-    lines = sanitized(sanitizer).run("threads", files_table)
-    assert lines == ["thread 10 0"] * 12
+def test_threads_scan_side_by_side(driver, files_table):
+    assert driver.run("threads", files_table) == ["thread 10 0"] * 12
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "checked",
+    [
+        pytest.param(lambda: sanitized("thread"), id="no-memory-is-shared-without-a-lock"),
+        pytest.param(checked_by_valgrind, id="no-memory-is-lost-or-read-uninitialized"),
+    ],
+)
+def test_a_checker_finds_nothing(checked, files_table, tmp_path):
+    driver = checked()
+    assert driver.run("threads", files_table) == ["thread 10 0"] * 12
+    assert driver.run("lazy", tmp_path, "7", 0, 0)[-1].startswith("status -3 PredicateError|")
+    assert driver.run("lazy", files_table, "NULL", 0, 3)[-1] == "status 1 |"
+    assert driver.run("stream", files_table, "", "", 0, 1)[-1] == "status 0 |"
+    assert len(driver.run("outlive", files_table)) == 1
+    driver.close()
 
 
 def test_a_worker_that_is_killed_fails_its_scan_only(paused):

@@ -44,7 +44,7 @@ def test_a_stream_has_every_file_and_the_version(driver, files_table, sizes):
     assert (read.version, read.status) == (2, 0)
 
 
-def test_another_process_continues_exactly_after_each_batch(driver, files_table, sizes):
+def test_a_token_continues_exactly_after_each_batch(driver, files_table, sizes):
     whole = stream(driver, files_table, {}, **ONE_FILE)
     assert sorted(whole.sizes) == sizes
     for position in (1, 5, len(whole.batches)):

@@ -27,24 +27,44 @@ class Driver:
         self._environment = sdk.environment() | HOST
         library = shared_library().parent
         self._environment["LD_LIBRARY_PATH"] += f":{library}"
+        self._hosts: dict[str, subprocess.Popen[str]] = {}
 
     def run(self, *settings, **environment):
-        """Run scans in one process: the files of each as mappings, and its last line."""
-        scans, files = [], []
-        for line in self.lines([*settings], **environment):
-            if line.startswith("{"):
-                files.append(json.loads(line))
-            else:
-                scans.append((files, line))
-                files = []
-        assert len(scans) == len(settings)
-        return scans
+        """Run scans in a process that tests share: the files of each as mappings, and its last line."""
+        name = repr(environment)
+        if name not in self._hosts:
+            self._hosts[name] = subprocess.Popen(
+                self._command,
+                env=self._environment | environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        host = self._hosts[name]
+        host.stdin.write(json.dumps(settings, default=os.fspath) + "\n")
+        host.stdin.flush()
+        return [self._scan(host) for _ in settings]
 
-    def lines(self, settings, **environment):
-        """Return all lines."""
+    def _scan(self, host):
+        files = []
+        while (line := host.stdout.readline()).startswith("{"):
+            files.append(json.loads(line))
+        assert line, host.stderr.read()
+        return files, line.rstrip("\n")
+
+    def close(self):
+        """End the processes."""
+        for host in self._hosts.values():
+            with host:
+                _, errors = host.communicate(timeout=_RUN_SECONDS)
+            assert host.returncode == 0, errors
+
+    def lines(self, settings):
+        """Run the program once, and return its lines."""
         done = subprocess.run(
             [*self._command, json.dumps(settings, default=os.fspath)],
-            env=self._environment | environment,
+            env=self._environment,
             capture_output=True,
             text=True,
             timeout=_RUN_SECONDS,
@@ -56,7 +76,9 @@ class Driver:
 
 @pytest.fixture(scope="session")
 def driver():
-    return driver_of("Driver")
+    driver = driver_of("Driver")
+    yield driver
+    driver.close()
 
 
 def driver_of(project):

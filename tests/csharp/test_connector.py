@@ -77,6 +77,7 @@ def test_kusto_reads_the_rows_of_the_table(scan, local_table):
     assert end == f"done {len(rows)} rows of 12 files"
 
 
+@pytest.mark.long
 def test_kusto_reads_only_files_that_may_match(scan):
     rows, end = scan("filtered", predicate='[["id", ">=", 95], ["id", "<", 115]]')
     assert {row["id"] for row in rows} >= set(range(95, 115))
@@ -92,6 +93,7 @@ def test_take_reads_commits_only(scan, local_table):
     assert end == "done 25 rows of 3 files"
 
 
+@pytest.mark.long
 def test_damage_is_a_permanent_failure(scan, local_table):
     log = local_table / "_delta_log"
     commits = {f"_delta_log/{file.name}": b"{" for file in log.glob("*.json")}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
+from datetime import UTC, datetime
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
+import lazydelta
 from lazydelta import Table
 from lazydelta.scan import FileRecords
 from tests.builders import TableBuilder, add
@@ -15,6 +20,39 @@ from tests.serving.support import running
 PLAIN = {"minReaderVersion": 1, "minWriterVersion": 2}
 ONE_FILE = {"LAZYDELTA_BATCH_ROWS": "1"}
 COUNT = 9
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+PARTITION_VALUES = {  # value, Arrow type, string in C#; floating point numbers in any form
+    "string": ("a b/ü", pa.string(), "a b/ü"),
+    "byte": (-128, pa.int8(), "-128"),
+    "short": (300, pa.int16(), "300"),
+    "integer": (-70_000, pa.int32(), "-70000"),
+    "long": (2**62, pa.int64(), str(2**62)),
+    "boolean": (True, pa.bool_(), "true"),
+    "float": (0.5, pa.float32(), 0.5),
+    "double": (1e300, pa.float64(), 1e300),
+    "whole": (5.0, pa.float64(), 5.0),
+    "decimal": (Decimal("-1.50"), pa.decimal128(10, 2), "-1.50"),
+    "small": (Decimal("0.05"), pa.decimal128(38, 2), "0.05"),
+    "date": (NOON.date(), pa.date32(), "2026-05-01"),
+    "seconds": (NOON, pa.timestamp("us", "UTC"), "2026-05-01T12:00:00Z"),
+    "milliseconds": (
+        NOON.replace(microsecond=120_000),
+        pa.timestamp("us", "UTC"),
+        "2026-05-01T12:00:00.120Z",
+    ),
+    "microseconds": (
+        NOON.replace(microsecond=7),
+        pa.timestamp("us", "UTC"),
+        "2026-05-01T12:00:00.000007Z",
+    ),
+    "before_1970": (
+        datetime(1969, 12, 31, 23, 59, 59, 900_000, UTC),
+        pa.timestamp("us", "UTC"),
+        "1969-12-31T23:59:59.900Z",
+    ),
+    "without_zone": (NOON.replace(tzinfo=None), pa.timestamp("us"), "2026-05-01T12:00:00"),
+    "binary": (b"ab", pa.binary(), "6162"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,22 +73,43 @@ def directory(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(directory):
-    with running({"trips": str(directory)}, limits={"batch_files": 1}) as server:
+def typed(tmp_path_factory):
+    """A table with partition columns of every type, column mapping, and deletion vectors."""
+    directory = tmp_path_factory.mktemp("csharp") / "typed"
+    properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
+    columns = {
+        name: pa.array([value, value, None], kind)
+        for name, (value, kind, _) in PARTITION_VALUES.items()
+    }
+    rows = pa.table({"id": [1, 2, 3], **columns})
+    lazydelta.write(directory, rows, partition_by=list(columns), properties=properties)
+    Table.open(directory).delete("id = 2")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def server(directory, typed):
+    tables = {"trips": str(directory), "typed": str(typed)}
+    with running(tables, limits={"batch_files": 1}) as server:
         yield server
 
 
 @pytest.fixture(params=["native", "http"])
-def scan(request, driver, directory):
-    """A function that scans the table in one process, either way."""
+def scan(request, driver, directory, typed):
+    """A function that scans tables in one process, either way; by default the first one."""
     if request.param == "native":
-        place, environment = {"table": directory}, ONE_FILE
+        places, environment = {"trips": directory, "typed": typed}, ONE_FILE
     else:
-        server = request.getfixturevalue("server")
-        place, environment = {"table": "trips", "server": server.url}, {}
+        places, environment = {}, {}
+        server = request.getfixturevalue("server").url
 
     def scan(*settings):
-        return driver.run(*(place | each for each in settings), **environment)
+        for each in settings:
+            name = each.setdefault("table", "trips")
+            each["table"] = places.get(name, name)
+            if not places:
+                each["server"] = server
+        return driver.run(*settings, **environment)
 
     return scan
 
@@ -75,6 +134,28 @@ def test_files_are_those_of_a_scan_in_process(scan, directory):
     assert end == f"done {COUNT} {2**COUNT - 1}"
 
 
+def test_partition_values_of_every_type_vectors_and_mapping(scan):
+    capable = {"table": "typed", "capabilities": ["columnMapping", "deletionVectors"]}
+    (files, end), (_, refused) = scan(capable, {"table": "typed"})
+    assert end.startswith("done 2 ")
+    null, file = sorted(files, key=lambda file: file["partition"]["string"] or "")
+    assert null["partition"] == dict.fromkeys(PARTITION_VALUES)
+    assert file["partition"].keys() == PARTITION_VALUES.keys()
+    for name, (_, _, text) in PARTITION_VALUES.items():
+        found = file["partition"][name]
+        assert found == text or (isinstance(text, float) and float(found) == text), name
+    assert (file["live_rows"], file["deleted"]) == (1, [[1, 2]])
+    assert (null["live_rows"], null["deleted"]) == (1, None)
+    assert refused.startswith("failed FailedPrecondition ClientCapabilityError False")
+
+
+def test_the_schema_has_the_physical_names_of_columns(scan, typed):
+    ((_, line),) = scan({"table": "typed", "schema": True})
+    schema = json.loads(line.removeprefix("schema "))
+    assert schema == json.loads(Table.open(typed).metadata.schema_string)
+    assert "delta.columnMapping.physicalName" in schema["fields"][0]["metadata"]
+
+
 def test_options_narrow_the_scan(scan):
     sql = "\"day = date'2026-05-02'\""
     (by_map, _), (by_sql, _), (older, _) = scan(
@@ -87,7 +168,7 @@ def test_options_narrow_the_scan(scan):
     assert len(older) == 5
 
 
-def test_another_process_continues_after_a_file(scan):
+def test_a_token_continues_after_a_file(scan):
     (whole, _), (first, end) = scan({}, {"stop_after": 4})
     assert end.startswith("done 4")
     ((rest, _),) = scan({"resume": first[-1]["resume"]})

@@ -1,4 +1,4 @@
-"""Flight servers for tests: in this process, and in another one that ends with its caller."""
+"""Servers for tests: Flight in this process, and both in another one that ends with its caller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from lazydelta.scan import FileRecords
-from lazydelta.serving import ScanService, ServeConfig
+from lazydelta.serving import RunningServer, ScanService, ServeConfig
+from lazydelta.serving.config import Endpoint
 from lazydelta.serving.flight_server import FlightDoor
 from lazydelta.serving.limits import Limits
 
@@ -34,8 +35,8 @@ def flight_door(config, drain_seconds=5.0):
 
 
 @contextmanager
-def flight_process(tables, *, resume_key="", **limits):
-    """Run a server in another process; yields the process, with the address as `uri`."""
+def server_process(tables, *, resume_key="", **limits):
+    """Run a server in another process; yields the process, with its addresses `url` and `uri`."""
     settings = {"tables": tables, "resume_key": resume_key, "limits": limits}
     command = [sys.executable, "-m", __name__, json.dumps(settings)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
@@ -43,8 +44,9 @@ def flight_process(tables, *, resume_key="", **limits):
         command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
-            process.uri = process.stdout.readline().strip()
-            assert process.uri, "the server did not start"
+            addresses = process.stdout.readline().split()
+            assert addresses, "the server did not start"
+            process.url, process.uri = addresses
             yield process
         finally:
             process.stdin.close()
@@ -65,14 +67,17 @@ def until(condition, seconds=10.0):
 
 
 def main(settings):
-    """Serve until standard input is closed."""
+    """Serve HTTP and Flight until standard input is closed."""
     config = ServeConfig.for_tables(
         settings["tables"],
         resume_key=settings["resume_key"].encode(),
         limits=Limits(**settings["limits"]),
+        http=Endpoint(port=0),
+        flight=Endpoint(port=0),
     )
-    with flight_door(config) as door:
-        sys.stdout.write(f"{door.uri}\n")
+    with RunningServer(config) as server:
+        (door,) = server._server._doors
+        sys.stdout.write(f"{server.url} {door.uri}\n")
         sys.stdout.flush()
         sys.stdin.read()
 

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import subprocess
 import sys
 import threading
 
+import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
 import lazydelta.flight
 from lazydelta.errors import OverloadedError, ScanCancelledError, ScanDeadlineError
+from lazydelta.scan import Delivered
 from lazydelta.serving import ServeConfig
-from lazydelta.serving.limits import Limits
+from lazydelta.serving.exposition import ServerMetrics
+from lazydelta.serving.flight_delivery import Delivery
+from lazydelta.serving.limits import Admission, Limits
 from tests.builders import TableBuilder
 from tests.serving.flight_servers import CAPABLE, flight_door, until
 
-FILES = 60_000  # more than gRPC buffers for a client that does not read
+FILES, NAME_LENGTH = 12_000, 800  # more than gRPC buffers for a client that does not read
+BATCH = 200
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     """A table of one commit of many files."""
     path = tmp_path_factory.mktemp("cancel") / "table"
-    names = [f"a-long-name-that-makes-a-record-large-{number:060}" for number in range(FILES)]
-    TableBuilder(path).commit(" ".join(f"+{name}" for name in names))
+    TableBuilder(path).commit(" ".join(f"+{number:0{NAME_LENGTH}}" for number in range(FILES)))
     return str(path)
 
 
 @pytest.fixture
 def door(path):
-    limits = Limits(batch_files=1000, scans=2, queue=0, stall_seconds=60.0)
+    limits = Limits(batch_files=BATCH, scans=2, queue=0, stall_seconds=60.0)
     with flight_door(ServeConfig.for_tables({"t": path}, limits=limits)) as door:
         yield door
 
@@ -128,13 +133,47 @@ def test_a_killed_client_frees_its_slot(door):
     ],
 )
 def test_a_client_that_stalls_loses_its_slot_and_sees_no_clean_end(path, limits, kind):
-    config = ServeConfig.for_tables({"t": path}, limits=Limits(batch_files=1000, **limits))
-    with flight_door(config) as door, lazydelta.flight.connect(door.uri) as connection:
+    config = ServeConfig.for_tables({"t": path}, limits=Limits(batch_files=BATCH, **limits))
+    with (
+        flight_door(config) as door,
+        lazydelta.flight.connect(door.uri) as connection,
+        without_collection(),
+    ):
         batches = connection.table("t").scan().file_batches(records=CAPABLE)
         next(batches)
         assert until(lambda: running(door) == 0)
         with pytest.raises(kind, match="resume token"):
             list(batches)
+        assert until(lambda: not door._server._deliveries.running()), "a drain waits for it"
+
+
+def test_a_scan_that_is_ended_while_it_reads_is_closed_when_it_has_read():
+    class Scan:
+        rows, is_closed = 0, False
+
+        def __next__(self):
+            delivery.end(ScanCancelledError("the server is shutting down"))
+            return Delivered(pa.record_batch({"id": [1]}), "token")
+
+        def close(self):
+            self.is_closed = True
+
+    scan = Scan()
+    metrics = ServerMetrics(Admission(Limits()))
+    delivery = Delivery(scan, mode="files", metrics=metrics, translate=lambda error: error)
+    with pytest.raises(ScanCancelledError):
+        next(delivery)
+    assert scan.is_closed
+
+
+@contextlib.contextmanager
+def without_collection():
+    """Keep reference cycles alive."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def test_beyond_the_slots_a_scan_is_refused_at_once(door):
@@ -150,7 +189,7 @@ def test_beyond_the_slots_a_scan_is_refused_at_once(door):
 
 
 def test_a_shutdown_ends_streams_with_an_error(path):
-    config = ServeConfig.for_tables({"t": path}, limits=Limits(batch_files=1000))
+    config = ServeConfig.for_tables({"t": path}, limits=Limits(batch_files=BATCH))
     with flight_door(config) as door, lazydelta.flight.connect(door.uri) as connection:
         batches = connection.table("t").scan().file_batches(records=CAPABLE)
         next(batches)

@@ -2,129 +2,113 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
+import pyarrow as pa
 import pytest
 
 import lazydelta.flight
 from lazydelta import Table
 from lazydelta.errors import DeltaError
-from tests.golden_pack import NEEDS_PACK, PACK, golden_tables
-from tests.serving.flight_servers import CAPABLE, flight_process
+from lazydelta.serving import ServeConfig, error_kind
+from tests.golden_pack import NEEDS_PACK
+from tests.serving.flight_servers import flight_door
+from tests.serving.golden import (
+    ENTRIES,
+    MOST_ROWS,
+    PATHS,
+    RECORDS,
+    REST,
+    SOME,
+    TABLES,
+    breaks,
+    in_process,
+    is_same,
+)
 
 pytestmark = [pytest.mark.acceptance, NEEDS_PACK]
 
-ENTRIES = {f"table{number}": entry for number, entry in enumerate(golden_tables())}
-TABLES = {name: entry["name"] for name, entry in ENTRIES.items()}
-FAST = [name for name in TABLES if (ENTRIES[name]["expected"].get("rows") or 0) <= 10_000]
-SOME = FAST[::12]
-SMALL_BATCHES = {"batch_files": 3, "batch_rows": 4}
-MOST_ROWS = 200  # that are read in small batches, once from each boundary
+MODES = ("files", "rows")
+MOST_ROWS_AS_TEXT = 10_000
 
 
-def path_of(name):
-    return str(PACK / "tables" / TABLES[name])
-
-
-def connected(**limits):
-    """Return a connection to a new server process with all tables, when entered."""
-    stack = ExitStack()
-    paths = {name: path_of(name) for name in TABLES}
-    process = stack.enter_context(flight_process(paths, resume_key="secret", **limits))
-    connection = stack.enter_context(lazydelta.flight.connect(process.uri))
-    return stack, connection
+@pytest.fixture(scope="module")
+def pair(golden_servers):
+    """Connections to two server processes that send small batches."""
+    one, other = (lazydelta.flight.connect(process.uri) for process in golden_servers)
+    with one, other:
+        yield one, other
 
 
 @pytest.fixture(scope="module")
 def server():
-    stack, connection = connected()
-    with stack:
+    """A connection to a server with batches of the usual size."""
+    with (
+        flight_door(ServeConfig.for_tables(PATHS)) as door,
+        lazydelta.flight.connect(door.uri) as connection,
+    ):
         yield connection
 
 
-@pytest.fixture(scope="module")
-def pair():
-    """Connections to two server processes that send small batches."""
-    (first, one), (second, other) = connected(**SMALL_BATCHES), connected(**SMALL_BATCHES)
-    with first, second:
-        yield one, other
+def deliveries(connection, name, mode, token=None):
+    limit = MOST_ROWS if mode == "rows" else None
+    scan = connection.table(name).scan(limit=limit, strategy="reverse")
+    if mode == "rows":
+        return list(scan.resumable_rows(token))
+    return list(scan.resumable_files(token, records=RECORDS))
 
 
-def outcome(read):
-    """Return rows as text, in which NaN equals NaN; or the class of the error."""
+def as_table(delivered, expected):
+    return pa.Table.from_batches([batch for batch, _ in delivered], expected.schema)
+
+
+def check_refused(connection, name, mode, expected):
+    with pytest.raises(DeltaError) as caught:
+        deliveries(connection, name, mode)
+    if ENTRIES[name]["kind"] != "plan_only":  # which of several missing files is first varies
+        assert type(caught.value).__name__ == error_kind(expected)
+
+
+def check_resuming(pair, name, mode, expected):
+    """Compare a stream, and what the other server continues after each of its batches."""
+    delivered = deliveries(pair[0], name, mode)
+    assert is_same(as_table(delivered, expected), expected)
+    for position in breaks(delivered):
+        done = sum(batch.num_rows for batch, _ in delivered[: position + 1])
+        rest = deliveries(pair[1], name, mode, delivered[position].token)
+        assert is_same(as_table(rest, expected), expected.slice(done)), position
+    return 1 + len(breaks(delivered))
+
+
+def check_shares(connection, name):
+    """Compare all rows and files of three endpoints, in any order; return the comparisons."""
+    here, shares = Table.open(PATHS[name]), connection.table(name).scan(endpoints=3)
     try:
-        # Sorted: the order of files may differ under the engine settings of a server.
-        return sorted(repr(row) for batch in read() for row in batch.to_pylist())
-    except DeltaError as error:
-        names = [
-            kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "lazydelta.errors"
-        ]
-        return names[0]
-
-
-def check_same(name, connection):
-    here, there = Table.open(path_of(name)), connection.table(name)
-    files = outcome(lambda: there.scan().file_batches(records=CAPABLE))
-    assert files == outcome(lambda: records_of(here))
-    ours, theirs = (outcome(lambda t=table: t.scan().to_batches()) for table in (there, here))
-    if ENTRIES[name]["kind"] == "plan_only":  # which of several missing files is found first varies
-        assert isinstance(ours, str)
-        assert isinstance(theirs, str)
-    else:
-        assert ours == theirs
-
-
-def records_of(table):
-    return (delivered.batch for delivered in table.scan().resumable_files(records=CAPABLE))
-
-
-def check_resuming(name, pair):
-    one, other = pair
-    rows = ENTRIES[name]["expected"].get("rows")
-    is_small = rows is not None and rows <= MOST_ROWS
-    for kind in ("resumable_files", "resumable_rows") if is_small else ("resumable_files",):
-        more = {"records": CAPABLE} if kind == "resumable_files" else {}
-        try:
-            deliveries = list(getattr(one.table(name).scan(), kind)(**more))
-        except DeltaError:
-            continue  # `check_same` compares errors
-        rows = [[repr(row) for row in batch.to_pylist()] for batch, _ in deliveries]
-        for end, delivered in enumerate(deliveries, 1):
-            rest = getattr(other.table(name).scan(), kind)(delivered.token, **more)
-            after = [repr(row) for batch, _ in rest for row in batch.to_pylist()]
-            assert sum(rows[:end], []) + after == sum(rows, [])  # noqa: RUF017 - short lists
-
-
-def check_shares(name, connection):
-    here, there = Table.open(path_of(name)), connection.table(name)
-    try:
-        expected = sorted(map(repr, here.scan().to_arrow().to_pylist()))
+        expected = here.scan().to_arrow()
     except DeltaError:
-        return
-    shares = there.scan(endpoints=3)
-    assert sorted(map(repr, shares.to_arrow().to_pylist())) == expected
-    listed = [repr(row) for b in shares.file_batches(records=CAPABLE) for row in b.to_pylist()]
-    assert sorted(listed) == sorted(repr(row) for b in records_of(here) for row in b.to_pylist())
+        return 0
+    assert in_order(shares.to_arrow()) == in_order(expected)
+    listed = [repr(row) for b in shares.file_batches(records=RECORDS) for row in b.to_pylist()]
+    with here.scan().resumable_files(records=RECORDS) as local:
+        assert sorted(listed) == sorted(repr(row) for b, _ in local for row in b.to_pylist())
+    return 2
 
 
-@pytest.mark.parametrize("name", SOME, ids=TABLES.get)
-def test_files_and_rows_are_those_in_process(name, server):
-    check_same(name, server)
+def in_order(table):
+    """Return rows in an order of their own; NaN equals NaN, unless there are very many rows."""
+    if table.num_rows > MOST_ROWS_AS_TEXT:
+        return table.combine_chunks().sort_by([(name, "ascending") for name in table.column_names])
+    return sorted(map(repr, table.to_pylist()))
 
 
-@pytest.mark.parametrize("name", SOME, ids=TABLES.get)
-def test_another_server_continues_at_every_batch(name, pair):
-    check_resuming(name, pair)
-
-
-@pytest.mark.parametrize("name", SOME, ids=TABLES.get)
-def test_endpoints_have_every_row_and_file_once(name, server):
-    check_shares(name, server)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", sorted(TABLES.keys() - set(SOME)), ids=TABLES.get)
-def test_every_table_is_the_same_over_flight(name, server, pair):
-    check_same(name, server)
-    check_shares(name, server)
-    check_resuming(name, pair)
+@pytest.mark.parametrize(
+    "name", [*SOME, *(pytest.param(name, marks=pytest.mark.long) for name in REST)], ids=TABLES.get
+)
+def test_every_batch_and_share_is_the_same(pair, server, name, record_property):
+    compared = check_shares(server, name)
+    for mode in MODES:
+        expected = in_process(name, mode)
+        if isinstance(expected, DeltaError):
+            check_refused(pair[0], name, mode, expected)
+            compared += 1
+        else:
+            compared += check_resuming(pair, name, mode, expected)
+    record_property("comparisons", compared)

@@ -78,8 +78,9 @@ batch_rows = 1
 """
 
 
+@pytest.mark.long
 def test_a_client_that_does_not_read_cannot_keep_the_process_alive(tmp_path):
-    ld.write(tmp_path / "t", {"blob": [os.urandom(1 << 20)] * 200})  # more than gRPC buffers
+    ld.write(tmp_path / "t", {"blob": [os.urandom(1 << 20)] * 16})  # more than gRPC buffers
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

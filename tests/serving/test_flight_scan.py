@@ -183,6 +183,9 @@ def test_endpoints_and_tickets_have_every_row_once(local, remote, connection):
     assert len(tickets) == 4
     found = [i for t in tickets for d in connection.read(t) for i in d.batch["id"].to_pylist()]
     assert sorted(found) == expected
+    tickets = remote.scan().tickets(2, "files", records=VECTORS)
+    found = [uri for t in tickets for d in connection.read(t) for uri in d.batch["uri"].to_pylist()]
+    assert len(set(found)) == len(found) == len(list(local.scan().files()))
 
 
 def test_options_present_rows_and_refuse_added_columns(remote):

@@ -9,6 +9,7 @@ import pytest
 from lazydelta.errors import StoreAccessError
 from lazydelta.store import MemoryStore
 from tests.builders import TableBuilder
+from tests.serving.recording import PLAIN
 from tests.serving.support import (
     ARROW,
     arrow_batches,
@@ -22,7 +23,7 @@ from tests.serving.support import (
 )
 
 COMMITS = 12
-PLAIN = {"minReaderVersion": 1, "minWriterVersion": 2}
+FILES, NAME_LENGTH = 12_000, 800
 
 
 class GatedStore(MemoryStore):
@@ -72,6 +73,15 @@ def store_of(commits=COMMITS, *, files=40, checkpoint=True):
     return store
 
 
+@pytest.fixture(scope="module")
+def large():
+    """A table whose list of files is more than the network buffers."""
+    store = GatedStore({})
+    names = " ".join(f"+{number:0{NAME_LENGTH}}" for number in range(FILES))
+    TableBuilder(store, protocol=PLAIN).commit(names)
+    return store
+
+
 def test_the_first_batch_arrives_while_the_checkpoint_is_still_unread():
     store = store_of()
     store.close("_sidecars")
@@ -85,10 +95,8 @@ def test_the_first_batch_arrives_while_the_checkpoint_is_still_unread():
         assert b'"end":true' in answer.read().splitlines()[-1]
 
 
-def test_a_disconnected_client_frees_its_slot_while_the_server_waits_to_send():
-    with running(
-        {"t": "/t"}, {"t": store_of(files=100_000)}, limits={"batch_files": 500}
-    ) as server:
+def test_a_disconnected_client_frees_its_slot_while_the_server_waits_to_send(large):
+    with running({"t": "/t"}, {"t": large}, limits={"batch_files": 100}) as server:
         with connect(server) as connection:
             answer = send(connection, "/v1/tables/t/files")
             answer.readline()
@@ -125,11 +133,10 @@ def test_a_client_that_leaves_the_queue_frees_its_place():
             assert first.getresponse().status == 200
 
 
-def test_slow_clients_hold_the_scan_back():
+def test_slow_clients_hold_the_scan_back(large):
     """Nothing is read ahead of a client beyond the buffers of the network and two batches."""
-    store = store_of(files=60_000)
-    limits = {"batch_files": 500, "scans": 4}
-    with running({"t": "/t"}, {"t": store}, limits=limits) as server:
+    limits = {"batch_files": 100, "scans": 4}
+    with running({"t": "/t"}, {"t": large}, limits=limits) as server:
         streams = []
         opened = server.service.streams.open
         server.service.streams.open = lambda *a, **k: streams.append(opened(*a, **k)) or streams[-1]
@@ -139,9 +146,9 @@ def test_slow_clients_hold_the_scan_back():
             settled = [0, 1]
             assert wait_until(lambda: _is_settled(streams[0], settled))
             held = streams[0].rows
-            assert held < 60_000
+            assert held < FILES
             rest = answer.read()
-        assert b'"rows":60012' in rest.splitlines()[-1]
+        assert b'"rows":%d' % FILES in rest.splitlines()[-1]
 
 
 def _is_settled(stream, last):
@@ -213,10 +220,9 @@ def test_the_deadline_ends_a_scan_with_an_error_after_which_it_is_resumed():
     assert len(paths | rest) == 3000 + COMMITS
 
 
-def test_a_client_that_stops_reading_is_given_up():
-    store = store_of(files=60_000)
-    tables, stores = {"t": "/t"}, {"t": store}
-    limits = {"stall_seconds": 0.3}
+def test_a_client_that_stops_reading_is_given_up(large):
+    tables, stores = {"t": "/t"}, {"t": large}
+    limits = {"stall_seconds": 0.3, "batch_files": 100}
     with running(tables, stores, limits=limits) as server, connect(server) as client:
         answer = send(client, "/v1/tables/t/files")
         answer.readline()

@@ -103,8 +103,18 @@ namespace LazyDelta.Flight
         {
             if (cancellation.IsCancellationRequested)
                 return new OperationCanceledException(error.Message, error, cancellation);
-            return new LazyDeltaException(
-                (DeltaStatus)(int)error.StatusCode, "RpcException", error.Status.Detail, error);
+            return new LazyDeltaException(Status(error), "RpcException", error.Status.Detail, error);
+        }
+
+        /// <summary>The server can send some codes of gRPC only; its message begins with the exact
+        /// one, as in "NOT_FOUND: ...".</summary>
+        private static DeltaStatus Status(RpcException error)
+        {
+            var name = error.Status.Detail.Split(':')[0].Replace("_", "");
+            return Enum.TryParse<DeltaStatus>(name, ignoreCase: true, out var status)
+                && Enum.IsDefined(typeof(DeltaStatus), status)
+                ? status
+                : (DeltaStatus)(int)error.StatusCode;
         }
     }
 }

@@ -66,6 +66,7 @@ namespace LazyDelta.Flight
             return array switch
             {
                 StringArray values => values.GetString(row),
+                BinaryArray values => Column.Hexadecimal(values.GetBytes(row)),
                 BooleanArray values => values.GetValue(row) == true ? "true" : "false",
                 Int8Array values => values.GetValue(row)?.ToString(invariant),
                 Int16Array values => values.GetValue(row)?.ToString(invariant),
@@ -83,7 +84,7 @@ namespace LazyDelta.Flight
 
         private static string? Timestamp(TimestampArray values, int row)
         {
-            if (values.GetTimestamp(row) is not { } time) return null;
+            if (!(values.GetTimestamp(row) is { } time)) return null;
             var microseconds = time.Ticks / 10;
             var form = microseconds % 1000000 == 0 ? "" : microseconds % 1000 == 0 ? ".fff" : ".ffffff";
             var zone = ((TimestampType)values.Data.DataType).Timezone == null ? "" : "Z";
@@ -94,10 +95,9 @@ namespace LazyDelta.Flight
         private IReadOnlyList<(long Start, long End)>? Ranges(int row)
         {
             if (_ranges == null || _ranges.IsNull(row)) return null;
-            var ranges = (StructArray)_ranges.GetSlicedValues(row);
-            var starts = (Int64Array)ranges.Fields[0];
-            var ends = (Int64Array)ranges.Fields[1];
-            return Enumerable.Range(0, ranges.Length)
+            var fields = ((StructArray)_ranges.Values).Fields;
+            var (starts, ends) = ((Int64Array)fields[0], (Int64Array)fields[1]);
+            return Enumerable.Range(_ranges.ValueOffsets[row], _ranges.GetValueLength(row))
                 .Select(index => (starts.GetValue(index) ?? 0, ends.GetValue(index) ?? 0))
                 .ToList();
         }

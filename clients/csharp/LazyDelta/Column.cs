@@ -36,7 +36,7 @@ namespace LazyDelta
         internal (long Start, long End) List(long row)
         {
             row += _offset;
-            if (_schema->Format[0] == 'U')
+            if (_schema->Format[0] == 'U' || _schema->Format[0] == 'Z')
             {
                 var wide = (long*)_array->Buffers[1];
                 return (wide[row], wide[row + 1]);
@@ -45,10 +45,12 @@ namespace LazyDelta
             return (offsets[row], offsets[row + 1]);
         }
 
-        internal string String(long row)
+        internal string String(long row) => Encoding.UTF8.GetString(Bytes(row));
+
+        private ReadOnlySpan<byte> Bytes(long row)
         {
             var (start, end) = List(row);
-            return Encoding.UTF8.GetString((byte*)_array->Buffers[2] + start, (int)(end - start));
+            return new ReadOnlySpan<byte>((byte*)_array->Buffers[2] + start, (int)(end - start));
         }
 
         /// <summary>A value of any type of a partition column, as NDJSON has it.</summary>
@@ -60,6 +62,7 @@ namespace LazyDelta
             switch (Format)
             {
                 case "u": case "U": return String(row);
+                case "z": case "Z": return Hexadecimal(Bytes(row));
                 case "b": return (((byte*)data)[at >> 3] >> (int)(at & 7) & 1) == 1 ? "true" : "false";
                 case "c": return ((sbyte*)data)[at].ToString(Invariant);
                 case "s": return ((short*)data)[at].ToString(Invariant);
@@ -76,6 +79,9 @@ namespace LazyDelta
         }
 
         private string Format => Marshal.PtrToStringUTF8((IntPtr)_schema->Format) ?? "";
+
+        internal static string Hexadecimal(ReadOnlySpan<byte> bytes) =>
+            BitConverter.ToString(bytes.ToArray()).Replace("-", "").ToLowerInvariant();
 
         private static string Timestamp(long microseconds, string zone)
         {

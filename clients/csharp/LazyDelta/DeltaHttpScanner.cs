@@ -17,6 +17,7 @@ namespace LazyDelta
         private readonly HttpClient _client;
         private readonly bool _ownsClient;
         private readonly Uri _server;
+        private readonly AuthenticationHeaderValue? _authorization;
 
         /// <param name="server">The address of the server, such as https://lake.example:8080.</param>
         /// <param name="token">The bearer token, if the server requires one.</param>
@@ -26,9 +27,8 @@ namespace LazyDelta
             _server = new Uri(server.TrimEnd('/') + "/");
             _ownsClient = client == null;
             _client = client ?? new HttpClient { Timeout = Timeout.InfiniteTimeSpan };
-            if (token != null)
-                _client.DefaultRequestHeaders.Authorization =
-                    new AuthenticationHeaderValue("Bearer", token);
+            // Not a default header of the client: it may be the caller's, for other servers too.
+            if (token != null) _authorization = new AuthenticationHeaderValue("Bearer", token);
         }
 
         /// <remarks>The path of a table is the name that the server gives it.</remarks>
@@ -38,9 +38,7 @@ namespace LazyDelta
             [EnumeratorCancellation] CancellationToken cancellationToken = default)
         {
             var address = Address(tablePath, options ?? new ScanOptions());
-            using var request = new HttpRequestMessage(HttpMethod.Get, address);
-            request.Headers.Accept.ParseAdd("application/x-ndjson");
-            using var response = await SendAsync(request, cancellationToken).ConfigureAwait(false);
+            using var response = await SendAsync(address, cancellationToken).ConfigureAwait(false);
             using var body = await response.Content.ReadAsStreamAsync().ConfigureAwait(false);
             // A read that waits for the server ends when the body is closed.
             using var registration = cancellationToken.Register(body.Dispose);
@@ -53,6 +51,7 @@ namespace LazyDelta
                 if (document == null)
                 {
                     if (last != null) yield return last;
+                    cancellationToken.ThrowIfCancellationRequested();
                     throw Lost(null);
                 }
                 var record = document.RootElement;
@@ -66,6 +65,25 @@ namespace LazyDelta
                 if (record.TryGetProperty("error", out _)) throw ServerError(record);
                 if (record.TryGetProperty("end", out _)) yield break;
                 last = FileRecord.Read(record);
+            }
+        }
+
+        /// <summary>The newest schema of a table as JSON of the Delta protocol: with column mapping, the
+        /// metadata of a field has its physical name and its id.</summary>
+        public async Task<string> ReadSchemaAsync(
+            string tablePath, CancellationToken cancellationToken = default)
+        {
+            using var response = await SendAsync(Table(tablePath), cancellationToken)
+                .ConfigureAwait(false);
+            try
+            {
+                var text = await response.Content.ReadAsStringAsync().ConfigureAwait(false);
+                using var document = JsonDocument.Parse(text);
+                return document.RootElement.GetProperty("schema").GetRawText();
+            }
+            catch (Exception error) when (IsLoss(error) || error is JsonException)
+            {
+                throw Lost(error);
             }
         }
 
@@ -99,29 +117,33 @@ namespace LazyDelta
                 Add("capabilities", string.Join(",", options.Capabilities));
                 Add("deletion_vectors", RequestJson.DeletionVectors);
             }
-            return new Uri(_server, $"v1/tables/{Uri.EscapeDataString(table)}/files{query}");
+            return Table(table, $"/files{query}");
         }
 
-        private async Task<HttpResponseMessage> SendAsync(
-            HttpRequestMessage request, CancellationToken cancellation)
+        private Uri Table(string name, string rest = "") =>
+            new Uri(_server, $"v1/tables/{Uri.EscapeDataString(name)}{rest}");
+
+        private async Task<HttpResponseMessage> SendAsync(Uri address, CancellationToken cancellation)
         {
-            HttpResponseMessage response;
+            using var request = new HttpRequestMessage(HttpMethod.Get, address);
+            request.Headers.Accept.ParseAdd("application/x-ndjson");
+            request.Headers.Authorization = _authorization;
             try
             {
-                response = await _client
+                var response = await _client
                     .SendAsync(request, HttpCompletionOption.ResponseHeadersRead, cancellation)
                     .ConfigureAwait(false);
+                if (response.IsSuccessStatusCode) return response;
+                using (response)
+                {
+                    var text = await response.Content.ReadAsStringAsync().ConfigureAwait(false);
+                    using var document = Parse(text);
+                    throw document == null ? Lost(null) : ServerError(document.RootElement);
+                }
             }
-            catch (HttpRequestException error)
+            catch (Exception error) when (IsLoss(error) && !cancellation.IsCancellationRequested)
             {
                 throw Lost(error);
-            }
-            if (response.IsSuccessStatusCode) return response;
-            using (response)
-            {
-                var text = await response.Content.ReadAsStringAsync().ConfigureAwait(false);
-                using var document = Parse(text);
-                throw document == null ? Lost(null) : ServerError(document.RootElement);
             }
         }
 
@@ -135,11 +157,15 @@ namespace LazyDelta
             {
                 throw new OperationCanceledException(error.Message, error, cancellation);
             }
-            catch (Exception error) when (error is IOException || error is HttpRequestException)
+            catch (Exception error) when (IsLoss(error))
             {
                 throw Lost(error);
             }
         }
+
+        /// <summary>A cancellation that the caller did not request is the timeout of its client.</summary>
+        private static bool IsLoss(Exception error) =>
+            error is IOException || error is HttpRequestException || error is OperationCanceledException;
 
         /// <summary>Parse a line; null at the end of the body, or if the line was cut off.</summary>
         private static JsonDocument? Parse(string? line)

@@ -32,13 +32,28 @@ namespace LazyDelta
             while (true)
             {
                 using var batch = await NextAsync(scan, cancellationToken).ConfigureAwait(false);
-                if (batch == null) yield break;
+                if (batch == null)
+                {
+                    cancellationToken.ThrowIfCancellationRequested();
+                    yield break;
+                }
                 for (long row = 0; row < batch.Count; row++)
                 {
                     cancellationToken.ThrowIfCancellationRequested();
                     yield return batch[row];
                 }
             }
+        }
+
+        /// <summary>The newest schema of a table as JSON of the Delta protocol: with column mapping, the
+        /// metadata of a field has its physical name and its id.</summary>
+        public async Task<string> ReadSchemaAsync(
+            string tablePath, CancellationToken cancellationToken = default)
+        {
+            var options = new ScanOptions { Limit = 0, Capabilities = RequestJson.EveryCapability };
+            using var scan = await StartAsync(tablePath, options, cancellationToken)
+                .ConfigureAwait(false);
+            return await Task.Run(() => scan.Metadata("delta.schema")).ConfigureAwait(false);
         }
 
         public void Dispose()

@@ -1,5 +1,7 @@
 using System;
+using System.Collections.Generic;
 using System.Runtime.InteropServices;
+using System.Text;
 
 namespace LazyDelta
 {
@@ -46,11 +48,39 @@ namespace LazyDelta
             }
         }
 
-        /// <summary>Return the next batch; null at the end.</summary>
-        internal FileBatch? Next()
+        /// <summary>Return a value of the schema's metadata: pairs of strings after their number, each
+        /// after its length.</summary>
+        internal string Metadata(string name)
+        {
+            ReadSchema();
+            var at = Schema->Metadata;
+            string Next()
+            {
+                var length = *(int*)at;
+                var text = Encoding.UTF8.GetString(at + sizeof(int), length);
+                at += sizeof(int) + length;
+                return text;
+            }
+            var count = *(int*)at;
+            at += sizeof(int);
+            for (var i = 0; i < count; i++)
+            {
+                var (key, value) = (Next(), Next());
+                if (key == name) return value;
+            }
+            throw new KeyNotFoundException(name);
+        }
+
+        private void ReadSchema()
         {
             if (!_hasSchema) Check(Function<StreamCallback>(Stream->GetSchema)(Stream, Schema));
             _hasSchema = true;
+        }
+
+        /// <summary>Return the next batch; null at the end.</summary>
+        internal FileBatch? Next()
+        {
+            ReadSchema();
             var memory = Allocate(sizeof(ArrowArray));
             try
             {

@@ -11,6 +11,11 @@ namespace LazyDelta
         /// <summary>Row ranges are the form of a deletion vector that needs no decoder.</summary>
         internal const string DeletionVectors = "ranges";
 
+        internal static readonly string[] EveryCapability =
+        {
+            "columnMapping", "deletionVectors", "typeWidening", "variantType",
+        };
+
         internal static string Write(ScanOptions options, string? table = null)
         {
             using var stream = new MemoryStream();

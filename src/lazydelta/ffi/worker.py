@@ -16,11 +16,12 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from lazydelta.errors import DeltaError, InternalError
+from lazydelta.errors import ConfigError, DeltaError, InternalError
 from lazydelta.ffi import tuning
 from lazydelta.ffi.arrow_frames import batch_frame, schema_frame
 from lazydelta.ffi.open_tables import OpenTables
 from lazydelta.ffi.status import status_of
+from lazydelta.serving import error_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,9 +71,11 @@ class Worker:
                 self._send_error(request.number, problem)
 
     def _answer(self, request: Request) -> None:
-        answer = self._start(request.kind, request.payload.decode().split("\0"))
+        answer = self._start(request.kind, _fields(request.payload))
         with answer.batches as batches:
             self._send_batches(request.number, answer, batches)
+        # After the stream is closed: the host may send the next request now.
+        self._send(_END, request.number)
 
     def _start(self, kind: int, fields: list[str]) -> Answer:
         if kind == _OPEN:
@@ -87,18 +90,20 @@ class Worker:
                 break
             positions, block = batch_frame(batch, token)
             self._send(_BATCH, number, positions, memoryview(block))
-        self._send(_END, number)
 
     def _send_error(self, number: int, error: DeltaError) -> None:
-        strings = (type(error).__name__, str(error))
+        strings = (error_kind(error), str(error))
         encoded = (text.replace("\0", "").encode(errors="replace") + b"\0" for text in strings)
         self._send(_ERROR, number, struct.pack("=i", status_of(error)), b"".join(encoded))
 
     def _send(self, kind: int, number: int, *parts: bytes | memoryview) -> None:
         length = sum(map(len, parts))
-        self._host.sendall(b"".join((_HEAD.pack(kind, number, length), *parts[:-1])))
-        if parts:
-            self._host.sendall(parts[-1])
+        try:
+            self._host.sendall(b"".join((_HEAD.pack(kind, number, length), *parts[:-1])))
+            if parts:
+                self._host.sendall(parts[-1])
+        except OSError:
+            os._exit(0)  # the host is gone
 
     def _receive(self) -> None:
         """Queue requests; a cancellation overtakes them."""
@@ -111,6 +116,18 @@ class Worker:
                 else:
                     self._requests.put(Request(kind, number, payload))
         os._exit(0)
+
+
+def _fields(payload: bytes) -> list[str]:
+    """Return the strings of a request.
+
+    Raises:
+        ConfigError: They are not UTF-8.
+    """
+    try:
+        return payload.decode().split("\0")
+    except UnicodeDecodeError as error:
+        raise ConfigError("arguments", f"must be UTF-8: {error}") from None
 
 
 def main() -> None:

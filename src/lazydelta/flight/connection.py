@@ -13,7 +13,6 @@ from lazydelta.flight.remote_table import RemoteTable
 
 if TYPE_CHECKING:
     import os
-    from types import TracebackType
 
     from lazydelta._stream import Stream
     from lazydelta.scan import Delivered
@@ -35,13 +34,13 @@ def connect(
 
     Args:
         uri: The address, as in `grpc+tls://host:50051`.
-        token: The bearer token.
+        token: The bearer token. `grpc://` sends it unencrypted: use that on loopback only.
         timeout: Seconds for calls other than streams; None waits without a limit.
         root_certificates: PEM file of the authorities to trust; by default those of gRPC.
         client_certificate: PEM files of certificate and key, for servers that verify clients.
 
     Raises:
-        ConfigError: The address is not one of Flight, or a token would be sent in the clear.
+        ConfigError: The address is not one of Flight.
     """
     if not uri.startswith(_SCHEMES):
         raise ConfigError("uri", f"must start with {' or '.join(_SCHEMES)}, not {uri:.40}")
@@ -91,10 +90,5 @@ class FlightConnection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -161,11 +161,23 @@ class RemoteScan(RowScan):
         """Continue a stream of rows or changes after the batch of a token, at any server."""
         return self.resumable_rows(token)
 
-    def tickets(self, count: int, mode: Literal["files", "rows"] = "rows") -> list[bytes]:
-        """Split the scan into shares for several processes; see `FlightConnection.read`."""
+    def tickets(
+        self,
+        count: int,
+        mode: Literal["files", "rows"] = "rows",
+        *,
+        records: FileRecords | None = None,
+    ) -> list[bytes]:
+        """Split the scan into shares for several processes; see `FlightConnection.read`.
+
+        Args:
+            count: The number of shares.
+            mode: What the shares have.
+            records: Of files: what the caller, who reads them, can handle and needs.
+        """
         command = self._command(self.columns)
         if mode == "files":
-            command = self._file_command(None, None, None)
+            command = self._file_command(None, None, records)
         return list(self._source.calls.plan({**command, "endpoints": count}).tickets)
 
     def count(self) -> int:

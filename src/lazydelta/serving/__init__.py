@@ -12,7 +12,7 @@ from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lazydelta.serving.config import EXAMPLE_CONFIG, ServeConfig
-    from lazydelta.serving.error_codes import error_code
+    from lazydelta.serving.error_codes import error_code, error_kind
     from lazydelta.serving.logs import log_to
     from lazydelta.serving.process_memory import return_freed_memory
     from lazydelta.serving.request import ScanRequest
@@ -28,6 +28,7 @@ __all__ = [
     "ScanStream",
     "ServeConfig",
     "error_code",
+    "error_kind",
     "log_to",
     "return_freed_memory",
     "serve",
@@ -38,7 +39,7 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "config": ("EXAMPLE_CONFIG", "ServeConfig"),
-        "error_codes": ("error_code",),
+        "error_codes": ("error_code", "error_kind"),
         "logs": ("log_to",),
         "process_memory": ("return_freed_memory",),
         "request": ("ScanRequest",),

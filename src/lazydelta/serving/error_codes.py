@@ -107,6 +107,16 @@ def error_code(error: BaseException | type[BaseException]) -> ErrorCode:
     return code
 
 
+def error_kind(error: BaseException) -> str:
+    """Return the name of an error's class, or of its nearest base, in `lazydelta.errors`.
+
+    >>> error_kind(ValueError("unexpected"))
+    'InternalError'
+    """
+    names = (base.__name__ for base in type(error).__mro__ if base.__name__ in errors.__all__)
+    return next(names, "InternalError")
+
+
 def public_error(error: BaseException, table: str | None = None) -> PublicError:
     """Return what a client may know of an error.
 
@@ -120,9 +130,7 @@ def public_error(error: BaseException, table: str | None = None) -> PublicError:
         message = str(_renamed(error, table))
     else:
         message = "the server could not answer; its log has the reason under the request's id."
-    names = (base.__name__ for base in type(error).__mro__ if base.__name__ in errors.__all__)
-    kind = next(names, "InternalError")
-    return PublicError(kind=kind, message=message, code=code, retry_after=retry_after)
+    return PublicError(kind=error_kind(error), message=message, code=code, retry_after=retry_after)
 
 
 def _renamed(error: DeltaError, table: str | None) -> DeltaError:

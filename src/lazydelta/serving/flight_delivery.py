@@ -77,7 +77,10 @@ class Delivery:
             except Exception as error:  # noqa: BLE001 - the entry point of gRPC's thread
                 self._outcome = type(error).__name__
                 self._close()
-                raise self._translate(error) from None
+                try:
+                    raise self._translate(error) from None
+                finally:
+                    error.__traceback__ = None  # of `_reason`: it would keep this object alive
             self._handed_over = time.monotonic()
             if not self._bytes:
                 seconds = self._handed_over - self._started
@@ -90,7 +93,10 @@ class Delivery:
             raise self._reason
         if self._stream is None:
             raise StopIteration
-        return next(self._stream)
+        delivered = next(self._stream)
+        if self._reason is not None:  # since then; the client may never read this batch
+            raise self._reason
+        return delivered
 
     def __del__(self) -> None:
         self._close()

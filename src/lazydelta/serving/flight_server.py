@@ -13,7 +13,7 @@ import time
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 import pyarrow as pa
@@ -28,13 +28,15 @@ from lazydelta.serving.flight_plan import FlightPlan, parse_command, plan_flight
 from lazydelta.serving.flight_tickets import Tickets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lazydelta.serving.access import Access, Principal
     from lazydelta.serving.config import Endpoint, ServeConfig
     from lazydelta.serving.service import ScanService
 
 __all__ = ["FlightDoor"]
+
+_Method = TypeVar("_Method", bound="Callable[..., Any]")
 
 _CALL = "lazydelta"
 _BEARER = "bearer "
@@ -186,6 +188,12 @@ def _answering(context: fl.ServerCallContext) -> Iterator[_Call]:
         raise call.translate(error) from None
 
 
+def _of_no_file(method: _Method) -> _Method:
+    """Hide the file of a method: pyarrow sends the traceback of GetSchema to the client."""
+    method.__code__ = method.__code__.replace(co_filename="lazydelta")
+    return method
+
+
 class _Server(fl.FlightServerBase):  # type: ignore[misc]
     """pyarrow's server; its methods are called in threads of gRPC."""
 
@@ -234,12 +242,16 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
                 plan.schema, descriptor, endpoints, plan.records, -1, ordered, facts
             )
 
+    @_of_no_file
     def get_schema(
         self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor
     ) -> fl.SchemaResult:
         """Return the schema of the batches of a command."""
-        with _answering(context) as call:
-            return fl.SchemaResult(self._plan(call, descriptor, split=False).schema)
+        try:
+            with _answering(context) as call:
+                return fl.SchemaResult(self._plan(call, descriptor, split=False).schema)
+        except fl.FlightError as error:
+            raise error.with_traceback(None)  # noqa: B904 - the same error, without inner frames
 
     def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.FlightDataStream:
         """Stream the batches of a ticket, each with its resume token."""

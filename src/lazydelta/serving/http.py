@@ -160,14 +160,9 @@ class _Routes:
         principal = request.state.principal
         self._service.access.check(principal, name)
         slot = await wait_for_slot(self._service, principal)
-
-        def call() -> Any:
-            try:
-                return function(self._service.tables.open(principal, name))
-            finally:
-                slot.release()
-
-        return await self._threads.run(call)
+        called = self._threads.submit(lambda: function(self._service.tables.open(principal, name)))
+        called.add_done_callback(lambda _: slot.release())  # cancelled before it began, too
+        return await asyncio.wrap_future(called)
 
 
 def _json(document: Any) -> Response:

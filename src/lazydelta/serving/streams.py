@@ -18,7 +18,6 @@ from lazydelta.scan.resume import ResumeToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     import pyarrow as pa
 
@@ -137,12 +136,7 @@ class ScanStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

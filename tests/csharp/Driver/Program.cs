@@ -10,11 +10,19 @@ using LazyDelta;
 
 internal static class Program
 {
+    /// <summary>Runs the scans of the argument, or of each line of the standard input.</summary>
     private static async Task<int> Main(string[] arguments)
     {
-        using var document = JsonDocument.Parse(arguments[0]);
-        foreach (var settings in document.RootElement.EnumerateArray()) await Scan(settings);
+        if (arguments.Length > 0) await ScanEach(arguments[0]);
+        else
+            for (string? line; (line = Console.ReadLine()) != null;) await ScanEach(line);
         return 0;
+    }
+
+    private static async Task ScanEach(string line)
+    {
+        using var document = JsonDocument.Parse(line);
+        foreach (var settings in document.RootElement.EnumerateArray()) await Scan(settings);
     }
 
     private static async Task Scan(JsonElement settings)
@@ -30,6 +38,11 @@ internal static class Program
         try
         {
             var table = settings.GetProperty("table").GetString();
+            if (settings.TryGetProperty("schema", out _))
+            {
+                Console.WriteLine("schema " + await Schema(scanner, table));
+                return;
+            }
             await foreach (var file in scanner.ScanFilesAsync(table, options, cancellation.Token))
             {
                 count++;
@@ -50,6 +63,13 @@ internal static class Program
             Console.WriteLine($"failed {error.Status} {error.ErrorType} {error.IsRetryable} {message}");
         }
     }
+
+    private static Task<string> Schema(ILazyDeltaScanner scanner, string table) => scanner switch
+    {
+        DeltaHttpScanner remote => remote.ReadSchemaAsync(table),
+        DeltaNativeScanner local => local.ReadSchemaAsync(table),
+        _ => throw new NotSupportedException(),
+    };
 
     private static ILazyDeltaScanner Scanner(JsonElement settings)
     {

@@ -53,6 +53,11 @@ def test_the_example_with_all_comments_of_settings_is_valid(tmp_path):
     assert config.roots[0].url == "s3://lake/sales"
 
 
+@pytest.mark.parametrize("token", ["", "test", "test2", "test3", "secret", "token", "password"])
+def test_no_token_that_can_be_guessed_is_in_the_example(token):
+    assert hashlib.sha256(token.encode()).hexdigest() not in EXAMPLE_CONFIG.read_text()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
