@@ -22,19 +22,22 @@ SPARK_HOME = Path(find_spec("pyspark").origin).parent
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"
 _SECONDS = 90
+_MOST_SECONDS = 1800
+"""When the processes end by themselves."""
 
 
 @contextmanager
 def standalone_cluster(directory, workers=2):
     """Start a cluster with an executor of one core for each worker, and yield its address."""
     if not Path("/proc/self/stat").exists():
-        pytest.skip("needs /proc, and all of 127.0.0.0/8 as loopback")
+        pytest.skip("needs Linux: /proc, and all of 127.0.0.0/8 as loopback")
     directory.mkdir(parents=True, exist_ok=True)
     started = []
 
     def start(kind, address, *arguments):
         log = directory / f"{kind}-{address}.log"
-        command = [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{kind}"]
+        command = ["timeout", str(_MOST_SECONDS), SPARK_HOME / "bin" / "spark-class"]
+        command.append(f"org.apache.spark.deploy.{kind}")
         with log.open("wb") as output:
             started.append(
                 subprocess.Popen(

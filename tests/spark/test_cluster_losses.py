@@ -62,8 +62,9 @@ def reports(place):
             cwd=Path(__file__).parents[2], env=os.environ, timeout=1000,
         )  # fmt: skip
     found = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    assert found, done.stdout + done.stderr[-5000:]
-    return json.loads(found[0].removeprefix("FOUND "))
+    assert len(found) == len(SCENARIOS), done.stdout + done.stderr[-5000:]
+    read = [json.loads(line.removeprefix("FOUND ")) for line in found]
+    return {one["name"]: one for one in read}
 
 
 @pytest.fixture

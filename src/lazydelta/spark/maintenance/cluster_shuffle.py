@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as f
 
 from lazydelta._arrow import from_numpy, to_numpy
 from lazydelta.errors import InternalError
@@ -23,6 +22,7 @@ from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.planner import map_splits
+from lazydelta.spark.spark_releases import collect_arrow, repartition_by_id
 from lazydelta.spark.tasks import split_by_size
 from lazydelta.spark.write_tasks import RESULT, collect_results, task_result
 from lazydelta.transaction import ADDS
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from lazydelta.operations import UncommittedFiles
     from lazydelta.operations.optimize import CurveSort, Rewriter
     from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 
@@ -50,10 +51,14 @@ class ClusterShuffle:
     snapshot: SerializedSnapshot
     rewriter: Rewriter
 
-    def cluster(self, one: Bin) -> pa.Table | None:
+    def cluster(self, one: Bin, files: UncommittedFiles) -> pa.Table | None:
         """Write the rows of a bin in the order of the curve; return the add actions.
 
         None if the sampled files have no rows, so that nothing is known of the others.
+
+        Args:
+            one: The bin.
+            files: Records the new files.
 
         Raises:
             InternalError: The new files do not have as many rows as were read.
@@ -75,18 +80,17 @@ class ClusterShuffle:
         parts = _split(one.files, tuning.CLUSTER_TASKS)
         task = replace(task, ranges=ranges, finer=finer, num_parts=len(parts))
         rows = map_splits(self.spark, parts, task.scatter, _SHUFFLED)
-        shuffled = rows.repartitionById(task.counts + 1, f.col("range"))
+        shuffled = repartition_by_id(rows, task.counts + 1, "range")
         written = shuffled.mapInArrow(named_task("write_range", task.write), RESULT)
-        done = collect_results(written.toArrow())
+        done = collect_results(collect_arrow(written))
+        files.add(done.adds)
         if done.rows:
-            raise InternalError(
-                f"clustering read and wrote different numbers of rows: {done.rows:+,}"
-            )
+            raise InternalError(f"clustering read and wrote different rows: {done.rows:+,}")
         return self.rewriter.tagged(done.adds)
 
     def _sample(self, task: _ClusterTask, files: pa.Table) -> list[pa.RecordBatch]:
         parts = _split(files, tuning.SAMPLE_TASKS)
-        found = map_splits(self.spark, parts, task.sample, _SAMPLE).toArrow()
+        found = collect_arrow(map_splits(self.spark, parts, task.sample, _SAMPLE))
         tables = (pa.ipc.open_stream(rows) for rows in found.column("rows").to_pylist())
         return [batch for table in tables for batch in table if batch.num_rows]
 
