@@ -19,6 +19,7 @@ from pyspark.sql import types as t
 from lazydelta._arrow import from_numpy
 from lazydelta.errors import SchemaError
 from lazydelta.schema import StructType, schema_to_json
+from lazydelta.spark.spark_releases import VARIANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -53,11 +54,14 @@ _TO_SPARK: dict[pa.DataType, t.DataType] = {
 _TO_ARROW: dict[type[t.DataType], pa.DataType] = {
     **{type(kind): arrow for arrow, kind in _TO_SPARK.items()},
     t.NullType: pa.null(),
-    t.VariantType: pa.struct(
-        [
-            pa.field("value", pa.binary(), nullable=False),
-            pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
-        ]
+    **dict.fromkeys(
+        VARIANTS,
+        pa.struct(
+            [
+                pa.field("value", pa.binary(), nullable=False),
+                pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+            ]
+        ),
     ),
 }
 

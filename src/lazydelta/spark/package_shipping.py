@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
-from pyspark.errors import PySparkException
 
 from lazydelta.errors import ExecutorPackageError
+from lazydelta.spark.spark_releases import add_package, collect_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,17 +85,13 @@ def ship(spark: SparkSession) -> None:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
             for file in sorted(package.rglob("*.py")):
                 zipped.write(file, file.relative_to(package.parent))
-        try:
-            spark.addArtifacts(str(path), pyfile=True)
-        except PySparkException as error:
-            if "already" not in str(error).lower():
-                raise
+        add_package(spark, str(path))
         _check(spark)
 
 
 def _check(spark: SparkSession) -> None:
     rows = spark.range(0, _CHECKS, 1, _CHECKS)
-    found = rows.mapInArrow(_prober(_NEEDED), "host string, problem string").toArrow()
+    found = collect_arrow(rows.mapInArrow(_prober(_NEEDED), "host string, problem string"))
     problems = {
         f"{host}: {problem}"
         for host, problem in zip(*(column.to_pylist() for column in found.columns), strict=True)

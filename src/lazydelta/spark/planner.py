@@ -36,6 +36,7 @@ from lazydelta.spark.arrow_conversion import spark_schema
 from lazydelta.spark.conf import replay_settings, storage_options_file
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.serialized_snapshot import TableLocation
+from lazydelta.spark.spark_releases import collect_arrow, frame_of_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -102,8 +103,7 @@ def live_files(
     batches = live_adds(snapshot, schema, pruner_for(snapshot, where))
     files = pa.Table.from_batches(batches, pa.schema([*schema, COMMIT_VERSION]))
     shape = spark_schema(files.schema)
-    frame = spark.createDataFrame(files, shape) if len(files) else spark.createDataFrame([], shape)
-    return frame.select(_output_columns(schema, fields))
+    return frame_of_arrow(spark, files, shape).select(_output_columns(schema, fields))
 
 
 def few_live_files(
@@ -132,7 +132,7 @@ def few_live_files(
         spark, snapshot, settings.num_partitions, where=where, fields=schema.names
     )
     limit = settings.file_threshold
-    files = found.select(*schema.names).limit(limit + 1).toArrow()
+    files = collect_arrow(found.select(*schema.names).limit(limit + 1))
     if files.num_rows > limit:
         return None
     table = files.cast(schema).combine_chunks()

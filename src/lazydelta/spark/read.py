@@ -45,6 +45,7 @@ from lazydelta.spark.planner import (
 )
 from lazydelta.spark.row_filter import row_condition, untranslatable_reason
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, open_table_store
+from lazydelta.spark.spark_releases import collect_arrow
 from lazydelta.spark.tasks import SnapshotRead
 from lazydelta.table import Table
 
@@ -150,7 +151,8 @@ def to_arrow(df: DataFrame) -> pa.Table:
     """
     # PySpark resolves columns by name, and would parse a dot or a backtick in one.
     renamed = df.toDF(*(f"column{index}" for index in range(len(df.columns))))
-    parts = renamed.mapInArrow(named_task("serialize_rows", _serialize), "batch binary").toArrow()
+    task = named_task("serialize_rows", _serialize)
+    parts = collect_arrow(renamed.mapInArrow(task, "batch binary"))
     batches = (batch for part in parts.column(0) for batch in pa.ipc.open_stream(part.as_buffer()))
     # Spark sends times in the session's time zone.
     return pa.Table.from_batches(conform_batches(batches, df.schema), arrow_schema(df.schema))

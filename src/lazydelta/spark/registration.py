@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.source import source_named
+from lazydelta.spark.spark_releases import require_formats
 from lazydelta.spark.table_functions import register_functions
 
 if TYPE_CHECKING:
@@ -29,7 +30,11 @@ def register(spark: SparkSession, name: str = "lazydelta") -> None:
             `storageOptionsFile`.
         name: The name of the format; "delta" for code that has it, in a session without Delta's
             own package.
+
+    Raises:
+        UnsupportedOperationError: PySpark 3.5 has no formats in Python.
     """
+    require_formats("the format", "use lazydelta.spark.read, write and changes")
     file = storage_options_file(spark)
     spark.dataSource.register(source_named(name, file))
     register_functions(spark, file)

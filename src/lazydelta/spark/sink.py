@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
 
 from lazydelta.errors import ConfigError, InternalError
 from lazydelta.operations import WriteResult, plan_write
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.serialized_snapshot import TableLocation
+from lazydelta.spark.spark_releases import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 from lazydelta.spark.worker_errors import reports_typed_errors
 from lazydelta.spark.write_tasks import PlannedWrite, combine_results, incoming_schema
 

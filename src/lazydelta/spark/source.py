@@ -12,14 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as t
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-    InputPartition,
-)
 
 from lazydelta.changes import CHANGE_FIELDS, RequestedRange
 from lazydelta.config import Config
@@ -33,6 +25,14 @@ from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocatio
 from lazydelta.spark.sink import BatchSink, StreamSink
 from lazydelta.spark.sink_options import SinkOptions
 from lazydelta.spark.source_options import LATEST, SourceOptions
+from lazydelta.spark.spark_releases import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from lazydelta.spark.stream_reader import table_stream
 from lazydelta.spark.tasks import SnapshotRead
 from lazydelta.spark.worker_errors import one_line_errors, reports_typed_errors

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import InputPartition
 
 from lazydelta.changes import RequestedRange, find_range, read_commits
 from lazydelta.errors import LogGapError
@@ -21,6 +20,7 @@ from lazydelta.expressions import as_predicate
 from lazydelta.log import LogFile
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spark.changes import ChangesRead
+from lazydelta.spark.spark_releases import InputPartition
 from lazydelta.spark.stream_log import StreamLog
 from lazydelta.spark.tasks import ZERO, FileRange, SnapshotRead, file_sizes, split_by_size
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.functions import udtf
-from pyspark.sql.udtf import AnalyzeResult
 
 from lazydelta.changes import CHANGE_FIELDS
 from lazydelta.config import Config
@@ -18,6 +17,7 @@ from lazydelta.errors import ArgumentError
 from lazydelta.spark.arrow_conversion import read_schema
 from lazydelta.spark.result_frames import DETAIL, HISTORY, detail_rows, history_rows
 from lazydelta.spark.serialized_snapshot import TableLocation
+from lazydelta.spark.spark_releases import AnalyzeResult
 from lazydelta.spark.table_names import split_version
 from lazydelta.spark.worker_errors import one_line_errors, reports_typed_errors
 from lazydelta.table import Table
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-    from pyspark.sql.udtf import AnalyzeArgument
+
+    from lazydelta.spark.spark_releases import AnalyzeArgument
 
 __all__ = ["register_functions"]
 

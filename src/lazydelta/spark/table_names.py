@@ -23,6 +23,7 @@ from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS, PINNED_PATH
 from lazydelta.spark.serialized_snapshot import open_table_store
 from lazydelta.spark.source import source_named
+from lazydelta.spark.spark_releases import require_formats
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
@@ -104,7 +105,9 @@ def attach(spark: SparkSession, tables: Mapping[str, str | os.PathLike[str]]) ->
     Raises:
         TableNotFoundError: There is no table at a location.
         ConfigError: The name belongs to another table or view, or a location holds a secret.
+        UnsupportedOperationError: PySpark 3.5 has no formats in Python.
     """
+    require_formats("attach", "use lazydelta.spark.read(spark, url).createOrReplaceTempView(name)")
     spark.dataSource.register(source_named("lazydelta", storage_options_file(spark)))
     for name, url in tables.items():
         address = split_version(str(url))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import InputPartition
 
 from lazydelta._arrow import from_mask, from_numpy, string_scalar, to_numpy
 from lazydelta.config import ReadOptions
@@ -29,6 +28,7 @@ from lazydelta.schema.values import build_scalar
 from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.planner import pruner_for
+from lazydelta.spark.spark_releases import InputPartition
 from lazydelta.store import is_local
 
 if TYPE_CHECKING:
