@@ -28,7 +28,6 @@ from lazydelta.spark.arrow_conversion import (
 )
 from lazydelta.spark.arrow_reader import (
     FILE_FIELDS,
-    num_read_tasks,
     read_file_frame,
     read_file_list,
 )
@@ -41,6 +40,8 @@ from lazydelta.spark.planner import (
     distributed_log_replay,
     explain_replay,
     few_live_files,
+    list_files,
+    num_read_tasks,
     pruner_for,
 )
 from lazydelta.spark.row_filter import row_condition, untranslatable_reason
@@ -262,10 +263,9 @@ class _Plan:
             return self._with(native=native, listed=files.filter(unsupported), reason=reason)
         return self._with(listed=files, reason=reason)
 
-    def _list(self) -> pa.RecordBatch:
+    def _list(self) -> pa.RecordBatch | None:
         adds = live_adds(self.snapshot, FILE_FIELDS, pruner_for(self.snapshot, self.where))
-        selected = [batch.select(FILE_FIELDS.names) for batch in adds]
-        return pa.concat_batches(selected or [pa.RecordBatch.from_pylist([], FILE_FIELDS)])
+        return list_files(adds, FILE_FIELDS)
 
     def _with(self, **changed: object) -> _Plan:
         return _Plan(**{**self.__dict__, **changed})

@@ -21,8 +21,7 @@ from lazydelta.operations.optimize import Bin
 from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.jobs import named_task
-from lazydelta.spark.planner import map_splits
-from lazydelta.spark.tasks import split_by_size
+from lazydelta.spark.planner import map_splits, split_by_size
 from lazydelta.spark.write_tasks import RESULT, collect_results, task_result
 
 if TYPE_CHECKING:
