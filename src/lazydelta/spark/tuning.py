@@ -20,6 +20,8 @@ FILES_PER_TASK, MAX_TASKS = 64, 2000
 """Of a read whose files are not listed."""
 MAX_LOG_SLICES = 16
 """Of a part of the log, if tasks find their files there: each slice reads the part again."""
+FUNCTION_ROWS = 1_000_000
+"""Rows of the table function `delta_changes`: one task converts them one by one."""
 MAX_BROADCAST_KEYS = 2_000_000
 """Files of the tail whose keys are broadcast instead of shuffled."""
 MAX_SCANS = 64
