@@ -103,6 +103,7 @@ def test_some_golden_tables(registered, check, door):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("door", DOORS)
 def test_every_golden_table(registered, check, door):
     found, read = differences(check, registered, door, golden_tables())

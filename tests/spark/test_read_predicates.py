@@ -77,6 +77,7 @@ def test_some_random_predicates(session, urls, strings):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(predicates(BATCH))
 def test_a_thousand_random_predicates(session, urls, strings):
