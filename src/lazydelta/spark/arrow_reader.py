@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lazydelta.protocol.schemas import ADD
-from lazydelta.spark.arrow_conversion import conform_batches
+from lazydelta.spark.arrow_conversion import conform_batches, row_size
 from lazydelta.spark.jobs import named_task
-from lazydelta.spark.planner import split_by_size
+from lazydelta.spark.planner import split_by_size, task_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +49,8 @@ def read_file_list(
     parts = [
         files.slice(run.start, len(run)).serialize().to_pybytes() for run in split_by_size(sizes)
     ]
-    numbers = spark.range(0, len(parts), 1, len(parts))
+    rows = int(sizes.sum()) // row_size(schema)
+    numbers = task_numbers(spark, len(parts), rows)
     return numbers.mapInArrow(named_task("read_rows", _read_parts, read, schema, parts), schema)
 
 

@@ -66,6 +66,7 @@ __all__ = [
     "pruner_for",
     "split_by_size",
     "split_log",
+    "task_numbers",
 ]
 
 T = TypeVar("T")
@@ -230,6 +231,20 @@ def _estimate_by_footer(snapshot: SnapshotState) -> int:
 # --- splits ---------------------------------------------------------------------------------------
 
 
+def task_numbers(spark: SparkSession, tasks: int, estimated_rows: int = 0) -> DataFrame:
+    """Return a number for each of some tasks, in a plan of which Spark estimates this many rows.
+
+    Spark takes the rows of a Python task for as many as its input: a few numbers would make a join
+    broadcast a table of any size. So the range is as long as the estimate, and a filter keeps the
+    first number of each task, for which Spark does not lower the estimate.
+    """
+    each = max(1, min(estimated_rows, tuning.MAX_ESTIMATED_ROWS) // tasks)
+    numbers = spark.range(0, tasks * each, 1, tasks)
+    if each == 1:
+        return numbers
+    return numbers.where(f"id % {each} = 0").selectExpr(f"id div {each} AS id")
+
+
 def num_read_tasks(estimated_files: int, minimum: int) -> int:
     """Return the number of tasks for a table whose files are not listed."""
     return max(minimum, min(estimated_files // tuning.FILES_PER_TASK, tuning.MAX_TASKS))
@@ -274,6 +289,7 @@ def distributed_log_replay(
     *,
     where: Where = None,
     fields: Sequence[str] | None = None,
+    estimated_rows: int | None = None,
 ) -> DataFrame:
     """Return the live files of a snapshot, found by executors.
 
@@ -290,6 +306,8 @@ def distributed_log_replay(
             the checkpoint without such files are not fetched.
         fields: Columns to return besides `path`; None is all. Spark does not tell a Python task
             which columns a query uses, so this is the way to read fewer.
+        estimated_rows: What Spark takes for the number of rows, to choose joins; by default the
+            estimated number of files.
 
     Raises:
         ConfigError: An unknown field, or a store that executors cannot open.
@@ -300,17 +318,25 @@ def distributed_log_replay(
         raise ConfigError("num_partitions", f"must be at least 1, not {num_partitions}")
     check_retention_guard(snapshot)
     return skip_damaged_checkpoint(
-        snapshot, lambda usable: _replay(spark, usable, num_partitions, where, fields)
+        snapshot,
+        lambda usable: _replay(
+            spark,
+            usable,
+            (num_partitions, estimated_rows or usable.estimated_files() or 0),
+            where,
+            fields,
+        ),
     )
 
 
 def _replay(
     spark: SparkSession,
     snapshot: SnapshotState,
-    num_partitions: int,
+    counts: tuple[int, int],
     where: Where,
     fields: Sequence[str] | None,
 ) -> DataFrame:
+    num_partitions, rows = counts
     location = TableLocation.of(snapshot.store, snapshot.config, storage_options_file(spark))
     segment = snapshot.segment
     checkpoint = None
@@ -329,7 +355,7 @@ def _replay(
     if checkpoint is None:
         return live
     tasks = split_checkpoint(checkpoint, num_partitions, reader.pruner)
-    adds = map_splits(spark, tasks, reader.read_checkpoint, reader.checkpoint_schema)
+    adds = map_splits(spark, tasks, reader.read_checkpoint, reader.checkpoint_schema, rows)
     return _not_replaced(adds, tail, segment).select(columns).unionByName(live)
 
 
@@ -391,6 +417,7 @@ def map_splits(
     splits: Sequence[T],
     read: Callable[[T], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
+    estimated_rows: int = 0,
 ) -> DataFrame:
     """Return the rows that `read` yields for each split, one task per split.
 
@@ -400,7 +427,7 @@ def map_splits(
     shape = spark_schema(schema)
     if not splits:
         return spark.createDataFrame([], shape)
-    numbers = spark.range(0, len(splits), 1, len(splits))
+    numbers = task_numbers(spark, len(splits), estimated_rows)
     return numbers.mapInArrow(named_task(read.__name__, _read_splits, tuple(splits), read), shape)
 
 

@@ -18,6 +18,7 @@ from lazydelta.errors import ConfigError
 from lazydelta.expressions import as_predicate
 from lazydelta.expressions.nodes import Column
 from lazydelta.scan import Scan
+from lazydelta.scan.aggregates import count_from_log
 from lazydelta.scan.plan import Explanation, live_adds
 from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import (
@@ -119,7 +120,23 @@ def read_snapshot(
     path: ReadPath = "auto",
 ) -> DataFrame:
     """Return the rows of a snapshot; see `read`."""
-    return _Plan.make(spark, snapshot, where, columns, path).frame()
+    frame = _Plan.make(spark, snapshot, where, columns, path).frame()
+    return _counted_by_log(frame, Scan(snapshot, where=where))
+
+
+def _counted_by_log(frame: DataFrame, scan: Scan) -> DataFrame:
+    """Return a DataFrame whose `count()` asks the log first; what is derived from it is Spark's.
+
+    Spark counts a DataFrame that is to be cached, because a count is how callers fill the cache.
+    """
+    count = frame.count
+
+    def counted() -> int:
+        known = None if frame.is_cached else count_from_log(scan)
+        return count() if known is None else known
+
+    frame.count = counted  # type: ignore[method-assign]
+    return frame
 
 
 def explain_read(
@@ -280,6 +297,7 @@ class _Plan:
                 settings.num_partitions,
                 where=self.where,
                 fields=FILE_FIELDS.names,
+                estimated_rows=tuning.MAX_ESTIMATED_ROWS,
             )
             return read_file_frame(files, self.read, self.schema, tasks=self._tasks())
         if self.native is None:

@@ -22,6 +22,8 @@ MAX_LOG_SLICES = 16
 """Of a part of the log, if tasks find their files there: each slice reads the part again."""
 FUNCTION_ROWS = 1_000_000
 """Rows of the table function `delta_changes`: one task converts them one by one."""
+MAX_ESTIMATED_ROWS = 1 << 26
+"""Length of a range that states the size of a table: more than Spark broadcasts, and quick."""
 MAX_BROADCAST_KEYS = 2_000_000
 """Files of the tail whose keys are broadcast instead of shuffled."""
 MAX_SCANS = 64
