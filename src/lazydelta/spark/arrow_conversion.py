@@ -32,6 +32,7 @@ __all__ = [
     "conform_batches",
     "nullable_type",
     "read_schema",
+    "row_size",
     "serialize_table",
     "spark_schema",
     "spark_type",
@@ -132,6 +133,34 @@ def nullable_type(kind: t.DataType) -> t.DataType:
         case t.MapType():
             return t.MapType(nullable_type(kind.keyType), nullable_type(kind.valueType))
     return kind
+
+
+_SIZES: dict[type[t.DataType], int] = {
+    t.BooleanType: 1,
+    t.ByteType: 1,
+    t.ShortType: 2,
+    t.IntegerType: 4,
+    t.FloatType: 4,
+    t.DateType: 4,
+    t.DecimalType: 16,
+    t.StringType: 20,
+    t.BinaryType: 100,
+    t.VariantType: 2048,
+    t.NullType: 1,
+}
+"""Bytes of a value in Spark's estimates; others have 8."""
+
+
+def row_size(kind: t.DataType) -> int:
+    """Return the size of a row, or of a value, in Spark's estimates."""
+    match kind:
+        case t.StructType():
+            return 8 + sum(row_size(field.dataType) for field in kind)
+        case t.ArrayType():
+            return row_size(kind.elementType)
+        case t.MapType():
+            return row_size(kind.keyType) + row_size(kind.valueType)
+    return _SIZES.get(type(kind), 8)
 
 
 # --- Spark to Arrow -------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["packed", "ship"]
+__all__ = ["Packed", "packed", "ship"]
 
 _NEEDED = ("numpy", "orjson", "obstore", "pyroaring", "arro3.core", "arro3.io", "click")
 _CHECKS = 4
@@ -62,6 +62,25 @@ def packed(value: Any) -> Callable[[], Any]:
         raise RuntimeError(f"{problem}. {cure}")
 
     return unpack
+
+
+class Packed:
+    """Base of what Spark's planning process sends to executors: they unpack it as a task.
+
+    It is pickled with its attributes.
+    """
+
+    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+        """Return a function that any executor can unpickle."""
+        unpack = packed((type(self), self.__dict__))
+
+        def rebuild() -> Any:
+            kind, attributes = unpack()
+            made = kind.__new__(kind)
+            made.__dict__.update(attributes)
+            return made
+
+        return rebuild, ()
 
 
 def ship(spark: SparkSession) -> None:

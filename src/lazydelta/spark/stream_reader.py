@@ -18,6 +18,7 @@ from lazydelta.errors import (
 from lazydelta.log import earliest_version, list_log
 from lazydelta.snapshot import find_segment, version_since
 from lazydelta.spark.arrow_conversion import conform_batches
+from lazydelta.spark.package_shipping import Packed
 from lazydelta.spark.source_options import LATEST, SourceOptions
 from lazydelta.spark.spark_releases import DataSourceStreamReader
 from lazydelta.spark.stream_batches import Budget, StreamReads
@@ -71,7 +72,7 @@ def table_stream(
     return _UnlimitedStream(options, pinned, schema)
 
 
-class _Stream(DataSourceStreamReader):
+class _Stream(Packed, DataSourceStreamReader):
     """Common part of the streams; subclasses decide where a batch ends."""
 
     def __init__(

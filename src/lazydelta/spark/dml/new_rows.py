@@ -15,10 +15,9 @@ from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.dml.frame_columns import SOURCE_ROW, quoted
 from lazydelta.spark.jobs import named_task
+from lazydelta.spark.planner import split_by_size
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 from lazydelta.spark.spark_releases import collect_arrow
-from lazydelta.spark.tasks import split_by_size
-from lazydelta.spark.tuning import READ_TASKS
 from lazydelta.spark.write_tasks import (
     RESULT,
     PlannedWrite,
@@ -124,10 +123,7 @@ class RowWriter:
         if not adds.num_rows:
             return CHANGE_FILES.empty_table()
         sizes = adds.column("size").to_numpy()
-        parts = [
-            serialize_table(adds.slice(run.start, len(run)))
-            for run in split_by_size(sizes, READ_TASKS)
-        ]
+        parts = [serialize_table(adds.slice(run.start, len(run))) for run in split_by_size(sizes)]
         changes = _AddedChanges(
             snapshot=self._snapshot,
             enforcement=enforcement,

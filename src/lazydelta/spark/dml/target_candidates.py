@@ -19,7 +19,6 @@ from pyspark.sql import functions as f
 from lazydelta.errors import InternalError
 from lazydelta.expressions.nodes import IsTrue, Not
 from lazydelta.operations.dml import split_by_statistics
-from lazydelta.spark.arrow_reader import num_read_tasks
 from lazydelta.spark.conf import replay_settings
 from lazydelta.spark.dml.frame_columns import INDEX, NUMBERED_FILES
 from lazydelta.spark.dml.target import RowRead, TargetFiles, read_rows, rows_schema
@@ -28,6 +27,7 @@ from lazydelta.spark.planner import (
     choose_replay,
     distributed_log_replay,
     few_live_files,
+    num_read_tasks,
     pruner_for,
 )
 from lazydelta.spark.spark_releases import collect_arrow, frame_of_arrow

@@ -21,9 +21,8 @@ from lazydelta.operations.optimize import Bin, recorded_rows
 from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.jobs import named_task
-from lazydelta.spark.planner import map_splits
+from lazydelta.spark.planner import map_splits, split_by_size
 from lazydelta.spark.spark_releases import collect_arrow, repartition_by_id
-from lazydelta.spark.tasks import split_by_size
 from lazydelta.spark.write_tasks import RESULT, collect_results, task_result
 from lazydelta.transaction import ADDS
 
