@@ -18,7 +18,7 @@ from benchmarks.generate import table_for
 from benchmarks.measure import Case, Run, measure
 from benchmarks.page import with_part
 from benchmarks.report import problems
-from benchmarks.spark_engines import DELTA, IN_PROCESS, OPERATIONS
+from benchmarks.spark_engines import DELTA, FORMAT, IN_PROCESS, OPERATIONS, PARQUET, QUERIES
 from benchmarks.spark_report import draw_spark, spark_section
 from benchmarks.spec import CACHE
 from benchmarks.suites import HEADLINE, RowTables
@@ -67,9 +67,10 @@ def spark_cases(suite: str, *, with_delta: bool) -> list[Case]:
             cases += _on(spec, workload, without=without)
             cases.append(Case(engine=IN_PROCESS, workload=workload, spec=spec))
     tables = RowTables(rows=_ROWS[suite])
-    cases += _on(tables.plain, "read", without=missing)
+    for workload in (*QUERIES, "append", "append: partitioned"):
+        cases += _on(tables.plain, workload, without=missing)
     # Spark's own reader ignores deletion vectors.
-    cases += _on(tables.deleted, "read", without=(*missing, "spark.read.parquet"))
+    cases += _on(tables.deleted, "read", without=(*missing, PARQUET, FORMAT))
     cases += _on(tables.deleted, "merge", without=missing)
     return [
         *cases,

@@ -1,10 +1,9 @@
 """The operation of each engine on Spark: `python -m benchmarks.spark_engines ENGINE WORKLOAD PATH`.
 
 One process, one session, one operation; the session starts before the clock. Listing files is timed
-as the first query of the session, when a user waits. Rows are read three times and the faster of
-the last two counts, because the first is mostly JIT compilation. So do three merges, compactions or
-clusterings, each of a fresh copy of the table. The result goes to standard output as one line of
-JSON.
+as the first query of the session, when a user waits. A query of rows runs three times and the
+faster of the last two counts, because the first is mostly JIT compilation. So do three changes of
+the table, each of a fresh copy. The result goes to standard output as one line of JSON.
 """
 
 from __future__ import annotations
@@ -24,18 +23,31 @@ from typing import Any
 
 from benchmarks.clock import Sample
 from benchmarks.engines import memory_of_process
-from benchmarks.spec import FILTER_DAY
+from benchmarks.spec import FILTER_DAY, FILTER_IDS
 
-__all__ = ["DELTA", "IN_PROCESS", "MERGED_ROWS", "OPERATIONS", "OURS", "PARQUET"]
+__all__ = [
+    "APPENDED_ROWS",
+    "DELTA",
+    "FORMAT",
+    "IN_PROCESS",
+    "MERGED_ROWS",
+    "OPERATIONS",
+    "OURS",
+    "PARQUET",
+    "QUERIES",
+]
 
 OURS, DELTA, PARQUET = "lazydelta on Spark", "delta-spark", "spark.read.parquet"
+FORMAT = "lazydelta format"
 IN_PROCESS = "lazydelta"
 MERGED_ROWS = 100_000
+APPENDED_ROWS = 5_000_000
 _SOURCE_STEP = 2_800
 """With ids in steps of seven, half of the source is beyond a table of 20 M rows."""
 _HEAP = "4g"
 _TARGET = 16 << 20
 """Size of the files that are optimized: several bins, whatever the size of the suite."""
+_PARTITIONS = 200
 _PARTITION = f"date = '{date(2026, 1, 1) + timedelta(days=FILTER_DAY)}'"
 
 Operation = Callable[[Any, str], Any]
@@ -69,6 +81,13 @@ def _ours_rows(spark: Any, path: str) -> Any:
     return read(spark, path)
 
 
+def _format_rows(spark: Any, path: str) -> Any:
+    from lazydelta.spark import register
+
+    register(spark)
+    return spark.read.format("lazydelta").load(path)
+
+
 def _delta_rows(spark: Any, path: str) -> Any:
     return spark.read.format("delta").load(path)
 
@@ -76,6 +95,71 @@ def _delta_rows(spark: Any, path: str) -> Any:
 def _parquet_rows(spark: Any, path: str) -> Any:
     # As a directory: a list of files would be listed by a job with a task for each.
     return spark.read.option("pathGlobFilter", "*.parquet").parquet(path)
+
+
+# --- queries of rows: each returns how many rows it counted ---------------------------------------
+
+
+def _all_rows(_: Any, rows: Any) -> int:
+    # Every value is hashed. (The reference connector cannot write rows with deletion vectors to
+    # the `noop` sink.)
+    return int(rows.selectExpr("count(*)", "bit_xor(xxhash64(*))").first()[0])
+
+
+def _some_rows(spark: Any, rows: Any) -> int:
+    return _all_rows(spark, rows.where(f"id BETWEEN {FILTER_IDS[0]} AND {FILTER_IDS[1]}"))
+
+
+def _aggregate(_: Any, rows: Any) -> int:
+    groups = rows.groupBy("kind").agg({"*": "count", "value": "sum", "ts": "max"})
+    return sum(group["count(1)"] for group in groups.collect())
+
+
+def _join(spark: Any, rows: Any) -> int:
+    small = spark.range(40).selectExpr("concat('category-', lpad(id, 3, '0')) AS kind", "id AS n")
+    return int(rows.join(small, "kind").selectExpr("count(*)", "sum(n * qty)").first()[0])
+
+
+QUERIES: dict[str, Callable[[Any, Any], int]] = {
+    "read": _all_rows,
+    "filter": _some_rows,
+    "aggregate": _aggregate,
+    "count": lambda _, rows: int(rows.count()),
+    "join": _join,
+}
+
+
+# --- changes of a copy of the table --------------------------------------------------------------
+
+
+def _new_rows(spark: Any) -> Any:
+    columns = (
+        "id",
+        "id / 3D AS value",
+        "concat('category-', lpad(id % 40, 3, '0')) AS kind",
+        "concat('customer-', lpad(id * 7, 11, '0')) AS name",
+        f"cast(id * {_PARTITIONS} / {APPENDED_ROWS} AS int) AS part",
+    )
+    return spark.range(APPENDED_ROWS).selectExpr(*columns)
+
+
+def _ours_append(*partition_by: str) -> Operation:
+    def operation(spark: Any, path: str) -> int:
+        from lazydelta.spark import write
+
+        write(_new_rows(spark), f"{path}-new", mode="append", partition_by=partition_by)
+        return APPENDED_ROWS
+
+    return operation
+
+
+def _delta_append(*partition_by: str) -> Operation:
+    def operation(spark: Any, path: str) -> int:
+        writer = _new_rows(spark).write.format("delta").mode("append")
+        writer.partitionBy(*partition_by).save(f"{path}-new")
+        return APPENDED_ROWS
+
+    return operation
 
 
 def _merge_source(spark: Any) -> Any:
@@ -126,12 +210,15 @@ def _delta_optimize(*z_order: str) -> Operation:
 
 
 _CURVE = ("value", "name")
+_CHANGES = {"append", "merge", "optimize", "cluster"}
 
 OPERATIONS: dict[str, dict[str, Operation]] = {
     OURS: {
         "partition": _ours_files(_PARTITION),
         "all": _ours_files(None),
-        "read": _ours_rows,
+        **dict.fromkeys(QUERIES, _ours_rows),
+        "append": _ours_append(),
+        "append: partitioned": _ours_append("part"),
         "merge": _ours_merge,
         "optimize": _ours_optimize(),
         "cluster": _ours_optimize(*_CURVE),
@@ -139,11 +226,14 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     DELTA: {
         "partition": _delta_partition,
         "all": _delta_all,
-        "read": _delta_rows,
+        **dict.fromkeys(QUERIES, _delta_rows),
+        "append": _delta_append(),
+        "append: partitioned": _delta_append("part"),
         "merge": _delta_merge,
         "optimize": _delta_optimize(),
         "cluster": _delta_optimize(*_CURVE),
     },
+    FORMAT: dict.fromkeys(QUERIES, _format_rows),
     PARQUET: {"read": _parquet_rows},
 }
 """Engine, workload, and the code a user of the engine would write."""
@@ -198,17 +288,14 @@ def _changed(operation: Operation, spark: Any, path: str) -> tuple[float, Any]:
 
 def _measure(sample: Sample, operation: Operation, workload: str, spark: Any, path: str) -> None:
     """Run the operation and record its times and count."""
-    if workload == "read":
+    if query := QUERIES.get(workload):
 
         def use() -> int:
-            # Every value is hashed. (The reference connector cannot write rows with deletion
-            # vectors to the `noop` sink.)
-            rows = operation(spark, path).selectExpr("count(*)", "bit_xor(xxhash64(*))")
-            return int(rows.first()[0])
+            return query(spark, operation(spark, path))
 
         sample.first_seconds, _ = _timed(use)
         sample.total_seconds, sample.count = min(_timed(use) for _ in range(2))
-    elif workload in ("merge", "optimize", "cluster"):
+    elif workload.partition(":")[0] in _CHANGES:
         runs = [_changed(operation, spark, path) for _ in range(3)]
         sample.first_seconds, _ = runs[0]
         sample.total_seconds, sample.count = min(runs[1:])

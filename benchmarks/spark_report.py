@@ -1,4 +1,4 @@
-"""The part of `docs/benchmarks.md` about Spark: the limits of issue 4, figures, and a plot.
+"""The part of `docs/benchmarks.md` about Spark: limits, figures, and a plot.
 
 Pure except for the plot: results in, Markdown out.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from benchmarks.limits import Verdict
 from benchmarks.plot import new_figure, save_figure
 from benchmarks.report import format_seconds, machine, markdown_table, verdict_table
-from benchmarks.spark_engines import DELTA, OURS, PARQUET
+from benchmarks.spark_engines import DELTA, FORMAT, OURS, PARQUET
 from benchmarks.suites import HEADLINE, RowTables
 
 if TYPE_CHECKING:
@@ -41,6 +41,12 @@ _TITLES = {
     "partition": "Files of one partition of 365, replayed and skipped",
     "all": "All files, left in the executors",
     "read": "All rows",
+    "filter": "Rows of 1 % of the ids, by a filter of the DataFrame",
+    "aggregate": "Aggregate of all rows by a column of 40 values",
+    "count": "Number of rows",
+    "join": "Join of all rows with a table of 40 rows",
+    "append": "Append of 5,000,000 rows to a new table",
+    "append: partitioned": "Append of 5,000,000 rows in 200 partitions",
     "merge": "MERGE of 100,000 scattered rows",
     "optimize": "OPTIMIZE of 200 files to 16 MB",
     "cluster": "Z-order of 200 files by two columns, to 16 MB",
@@ -67,6 +73,19 @@ class _Limit:
     theirs: Spec
     engine: str
     figure: str = "total_seconds"
+    mine: str = OURS
+
+
+def _rows_limits(workload: str, what: str, read: float, by_format: float) -> list[_Limit]:
+    """Return the limits of a query of 20 M rows: of `read` and of the format."""
+    plain = _TABLES.plain
+    return [
+        _Limit(
+            what=f"{what}: {name}, 20 M rows", must=f"{most} x delta-spark", most=most,
+            workload=workload, ours=plain, theirs=plain, engine=DELTA, mine=mine,
+        )
+        for mine, name, most in ((OURS, "`read`", read), (FORMAT, "the format", by_format))
+    ]  # fmt: skip
 
 
 _LIMITS = [
@@ -85,6 +104,19 @@ _LIMITS = [
     _Limit(
         what="native read, 20 M rows", must="1.15 x spark.read.parquet of the same files",
         most=1.15, workload="read", ours=_TABLES.plain, theirs=_TABLES.plain, engine=PARQUET,
+    ),
+    *_rows_limits("read", "all rows", 0.9, 1.7),
+    *_rows_limits("filter", "1 % of the rows", 0.9, 1.2),
+    *_rows_limits("aggregate", "aggregate", 0.9, 1.7),
+    *_rows_limits("count", "count", 0.9, 1.2),
+    *_rows_limits("join", "join with a small table", 0.9, 1.7),
+    _Limit(
+        what="append of 5 M rows", must="delta-spark",
+        most=1.0, workload="append", ours=_TABLES.plain, theirs=_TABLES.plain, engine=DELTA,
+    ),
+    _Limit(
+        what="append of 5 M rows in 200 partitions", must="1.2 x delta-spark", most=1.2,
+        workload="append: partitioned", ours=_TABLES.plain, theirs=_TABLES.plain, engine=DELTA,
     ),
     _Limit(
         what="read with deletion vectors, 20 M rows", must="1.5 x delta-spark", most=1.5,
@@ -129,7 +161,7 @@ def spark_verdicts(results: Sequence[Result]) -> list[Verdict]:
     """Return the verdict on every limit; one without figures is marked as not measured."""
     found = []
     for limit in _LIMITS:
-        ours = _find(results, OURS, limit.workload, limit.ours)
+        ours = _find(results, limit.mine, limit.workload, limit.ours)
         theirs = _find(results, limit.engine, limit.workload, limit.theirs)
         ratio = median = None
         shown = ""

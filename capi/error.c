@@ -25,6 +25,10 @@ int32_t ld_no_memory(void) {
   return ld_fail(DELTA_RESOURCE_EXHAUSTED, "MemoryError", "out of memory");
 }
 
+int32_t ld_cancelled(void) {
+  return ld_fail(DELTA_CANCELLED, "CancelledError", "the scan was cancelled");
+}
+
 const char *delta_last_error(void) { return message; }
 
 const char *delta_last_error_type(void) { return type_name; }

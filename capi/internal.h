@@ -14,6 +14,7 @@ int32_t ld_ok(void);
 int32_t ld_fail(int32_t status, const char *type, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int32_t ld_no_memory(void);
+int32_t ld_cancelled(void);
 
 /* --- frames (wire.c); src/lazydelta/ffi/worker.py has the same numbers */
 

@@ -66,14 +66,15 @@ void ld_finish(ld_scan *scan) {
 int32_t ld_next(ld_scan *scan, ld_head *head, char **payload) {
   ld_watch watch = {.cancelled = &scan->cancelled};
   *payload = NULL;
-  if (atomic_load(&scan->cancelled))
-    return ld_fail(DELTA_CANCELLED, "CancelledError", "the scan was cancelled");
+  if (atomic_load(&scan->cancelled)) return ld_cancelled();
   int32_t status = receive(scan->worker, &watch, head, payload);
   if (status) {
     scan->is_broken = status != DELTA_CANCELLED || head->kind != 0; /* within a frame */
     return status;
   }
   scan->is_idle = is_last(head);
+  /* The worker ends a cancelled scan as it ends a complete one. */
+  if (head->kind == LD_END && atomic_load(&scan->cancelled)) return ld_cancelled();
   if (head->kind != LD_ERROR) return DELTA_OK;
   status = remote_error(*payload);
   free(*payload);

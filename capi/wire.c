@@ -44,7 +44,7 @@ int32_t ld_send(int fd, ld_head head, const void *payload) {
 
 static int32_t is_cancelled(const ld_watch *watch) {
   if (!watch->cancelled || !atomic_load(watch->cancelled)) return DELTA_OK;
-  return ld_fail(DELTA_CANCELLED, "CancelledError", "the scan was cancelled");
+  return ld_cancelled();
 }
 
 static int32_t is_late(const ld_watch *watch) {

@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,7 +14,11 @@ from hypothesis import HealthCheck, settings
 # No deadline: machines differ too much in speed. In CI the examples are the same in every run;
 # elsewhere they vary, and a failure prints how to reproduce it.
 settings.register_profile(
-    "default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "default",
+    deadline=None,
+    max_examples=50,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
 settings.register_profile("long", settings.get_profile("default"), max_examples=5000)
@@ -31,9 +36,20 @@ _FOREIGN_PREFIXES = ("LAZYDELTA_", "AWS_", "AZURE_", "GOOGLE_", "GCS_", "OBJECT_
 _LEAK_GRACE_SECONDS = 5.0
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by mark
 def pytest_collection_modifyitems(items):
-    """Run the slow files first: short ones fill the gaps at the end of a parallel run."""
+    """Run the slow files first, and of a sampled test only some cases.
+
+    Slow files first, because short ones fill the gaps at the end of a parallel run.
+    """
     items.sort(key=lambda item: "spark" not in item.path.parts)
+    cases = Counter()
+    for item in items:
+        if (sample := item.get_closest_marker("sample")) is not None:
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % sample.args[0]:
+                item.add_marker("long")
+            cases[test] += 1
 
 
 @pytest.fixture(autouse=True, scope="session")

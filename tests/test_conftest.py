@@ -82,3 +82,19 @@ def test_profile():
     assert settings().deadline is None
 """
     assert "1 passed" in outcome(tmp_path, source, CI="true", HYPOTHESIS_PROFILE="")
+
+
+def test_one_in_n_cases_of_a_sampled_test_runs_by_default(tmp_path):
+    source = """
+import pytest
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("number", range(7))
+def test_number(number):
+    print(f"case {number} ran")
+"""
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\naddopts = -s -m 'not long'\nmarkers =\n  long\n  sample(n)\n"
+    )
+    printed = outcome(tmp_path, source)
+    assert [int(found) for found in re.findall(r"case (\d) ran", printed)] == [0, 3, 6]
+    assert "3 passed, 4 deselected" in printed

@@ -140,8 +140,12 @@ def prefetch(produce: Callable[[], Iterator[T]], *, depth: int) -> Generator[T]:
     """Iterate over `produce()` in a thread that is at most `depth` items ahead.
 
     The thread starts with the first item requested. `close()` stops the thread, which closes the
-    producer, and waits for it. An error of the producer is raised after the items before it.
+    producer, and waits for it. An error of the producer is raised after the items before it. With
+    a depth of 0 there is no thread.
     """
+    if depth == 0:
+        yield from produce()
+        return
     with closing(BackgroundIterator(produce, depth=depth)) as items:
         yield from items
 

@@ -241,7 +241,8 @@ class Config:
     checkpoint_row_groups_per_batch: int = 10
     """Row groups of a checkpoint read at a time; a closed scan reads no more of them."""
     prefetch_batches: int = 4
-    """Planned batches that may be buffered for a slow consumer."""
+    """Planned batches that may be buffered for a slow consumer. With 0 a scan reads only while its
+    consumer waits, and between two batches holds a row group of the checkpoint and no thread."""
     remove_set_memory_limit: int = 64 * 1024 * 1024
     """Bytes of memory for the seen file keys; beyond it they spill to a temporary file."""
     remove_set_capacity: int = 1_000_000
@@ -411,7 +412,7 @@ _MINIMUMS: dict[str, int] = {
     "batch_rows": 1,
     "commit_read_parallelism": 1,
     "checkpoint_row_groups_per_batch": 1,
-    "prefetch_batches": 1,
+    "prefetch_batches": 0,
     "remove_set_memory_limit": 0,
     "remove_set_capacity": 1,
     "reverse_window_commits": 1,

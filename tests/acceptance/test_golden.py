@@ -23,6 +23,7 @@ LEAST_PLANS = 170
 pytestmark = [pytest.mark.acceptance, NEEDS_PACK]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_facts_of_the_golden_tables(way):
     command = [

@@ -46,6 +46,7 @@ def checkpoint_names(table, version=AT):
 KINDS = ["classic", "multipart", "v2-json", "v2-parquet", "v2-classic"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("keep", [0, 1, 8, 100, -100, -8, -2], ids="{:+d}-bytes".format)
 def test_a_truncated_checkpoint_is_recovered_from_commits(kind, keep):
@@ -215,6 +216,7 @@ def large(tmp=None, *, cleaned_up=False):
     return store, table, sorted(live | {"new", "f10-5#v1"})
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("group", [0, 10, 20])
 @pytest.mark.parametrize("column", ["path", "size", "stats"])
 @pytest.mark.parametrize("rows", [3, 1000])

@@ -48,6 +48,7 @@ def check_survival(kind, **how):
     assert set(counts) == {"rows", "refused"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize(("kind", "every"), [("data", 131), ("checkpoint", 1009)])
 def test_changed_footers(kind, every, decoder):

@@ -24,6 +24,7 @@ def built(**checkpoint):
     return store, table
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "data",
     [

@@ -26,6 +26,7 @@ def dml(tmp_path, monkeypatch):
     return module
 
 
+@pytest.mark.long
 def test_a_run_measures_every_engine_and_writes_the_page(dml, tmp_path, capsys):
     docs = tmp_path / "docs"
     docs.mkdir()

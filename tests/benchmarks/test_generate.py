@@ -38,6 +38,7 @@ def table(request, tmp_path_factory):
     return request.param, where
 
 
+@pytest.mark.sample(3)
 def test_deltalake_lists_the_expected_files(table):
     deltalake = pytest.importorskip("deltalake")
     spec, where = table
@@ -54,6 +55,7 @@ def test_deltalake_lists_the_expected_files(table):
         assert len(on_day) == facts["files_on_filter_day"] > 0
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("strategy", ["reverse", "forward"])
 def test_lazydelta_lists_the_expected_files(table, strategy):
     spec, where = table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 
+@pytest.mark.long
 def test_a_run_measures_every_engine_and_writes_the_page(tmp_path, monkeypatch, capsys):
     pytest.importorskip("deltalake")
     module = pytest.importorskip("benchmarks.optimize", exc_type=ImportError)

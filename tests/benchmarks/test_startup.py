@@ -9,6 +9,7 @@ from benchmarks import startup
 CASES = [*startup.IMPORTS, *startup.COMMANDS]
 
 
+@pytest.mark.long
 def test_one_round_measures_every_case_and_writes_the_page(tmp_path, capsys):
     pytest.importorskip("deltalake")
     page = tmp_path / "benchmarks.md"

@@ -16,6 +16,7 @@ def _verdict(results, what):
     return next(v for v in store_verdicts(results) if v.what == what)
 
 
+@pytest.mark.long
 def test_a_run_measures_appends_and_writes_the_page(tmp_path, capsys):
     stores = pytest.importorskip("benchmarks.stores", exc_type=ImportError)
     page = tmp_path / "benchmarks.md"

@@ -1,5 +1,6 @@
 /* Uses liblazydelta as a host would, and prints what happens; tests/capi calls it. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,13 +153,15 @@ static int threads(char **argument) {
   return 0;
 }
 
-static void *cancel_soon(void *scan) {
-  usleep(300000);
+static atomic_int batches_read;
+
+static void *cancel_later(void *scan) {
+  for (int i = 0; i < 3000 && atomic_load(&batches_read) < 100; i++) usleep(100);
   delta_cancel(scan);
   return NULL;
 }
 
-/* A slow reader, which another thread cancels. */
+/* A reader that pauses between batches, or waits for each; another thread cancels it. */
 static int cancel(char **argument) {
   struct ArrowArrayStream batches;
   struct ArrowArray batch = {0};
@@ -168,11 +171,12 @@ static int cancel(char **argument) {
   if (delta_open(argument[0], NULL, &table) || delta_plan(table, NULL, &batches, &scan)) return 1;
   delta_close(table);
   pause_until_told();
-  pthread_create(&thread, NULL, cancel_soon, scan);
+  pthread_create(&thread, NULL, cancel_later, scan);
   int problem;
   while (!(problem = batches.get_next(&batches, &batch)) && batch.release) {
     batch.release(&batch);
-    usleep(1000);
+    atomic_fetch_add(&batches_read, 1);
+    usleep((useconds_t)atol(argument[1]));
   }
   printf("errno %d\n", problem);
   print_status(delta_scan_status(scan));
@@ -207,7 +211,7 @@ static int run(int count, char **argument) {
     int (*run)(char **);
     int arguments;
   } commands[] = {{"lazy", lazy, 4},       {"stream", stream, 5}, {"outlive", outlive, 1},
-                  {"threads", threads, 1}, {"cancel", cancel, 1}, {"forks", forks, 1}};
+                  {"threads", threads, 1}, {"cancel", cancel, 2}, {"forks", forks, 1}};
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
     if (count == commands[i].arguments + 1 && !strcmp(argument[0], commands[i].name))
       return commands[i].run(argument + 1);

@@ -85,6 +85,7 @@ def test_the_demonstration_is_consistent(tmp_path):
     assert "80 files; 1 of 2 row groups" in text
 
 
+@pytest.mark.long
 def test_the_sample_table_is_the_same_every_time(tmp_path):
     logs = []
     for name in ("one", "two"):

@@ -25,6 +25,7 @@ def test_every_failpoint_is_reached(tmp_path, capsys):
     assert set(passed) == set(WRITE_NAMES)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", WRITE_NAMES)
 def test_killed_at(name, tmp_path):
     _kill_at(name, 1, tmp_path)

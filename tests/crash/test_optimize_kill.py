@@ -45,6 +45,7 @@ def test_killed_at(name, tmp_path):
     assert sorted(table.to_arrow()["id"].to_pylist()) == expected
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("operation", _REWRITES)
 @pytest.mark.parametrize("name", _POINTS)
 def test_clustering_and_purge_killed_at(name, operation, tmp_path):

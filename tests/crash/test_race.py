@@ -139,6 +139,7 @@ def _storm(emulator, writers, each, rounds):
     assert len({result.version for _, result in done}) == writers * each
 
 
+@pytest.mark.sample(3)
 @pytest.mark.emulator
 def test_object_stores(emulator):
     _storm(emulator, writers=4, each=3, rounds=10)
@@ -161,6 +162,7 @@ def _processes_on(emulator, tmp_path, writers, each):
     _check(str(tmp_path / "t"), output, writers, each)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.emulator
 def test_processes_on_object_stores(emulator, tmp_path):
     _processes_on(emulator, tmp_path, writers=8, each=5)

@@ -40,6 +40,7 @@ def table_with_dead_files(directory):
     return table
 
 
+@pytest.mark.sample(3)
 @_MODES
 @pytest.mark.parametrize("point", _POINTS)
 def test_killed_at(point, mode, tmp_path):

@@ -35,6 +35,7 @@ def _names(kind):
     return [name for name in NAMES if not (is_rewriting and name.startswith("vector-"))]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", verbs.KINDS)
 def test_every_failpoint_is_reached(kind, tmp_path, capsys):
     url = verbs.make_table(tmp_path)
@@ -49,6 +50,7 @@ def _marks(name):
     return [pytest.mark.long] if name.startswith(_SHARED) else []
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in NAMES])
 def test_killed_at(name, tmp_path):
     _kill_at(name, 2, tmp_path, steps=3)
@@ -61,6 +63,7 @@ def test_killed_earlier_or_later_at(name, hit, tmp_path):
     verbs.check_feed(_kill_at(name, hit, tmp_path, steps=2 * _STEPS))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("kind", "name"), _MERGES)
 def test_a_merge_killed_at(kind, name, tmp_path):
     verbs.check_feed(_kill_at(name, 2, tmp_path, steps=3, kind=kind))

@@ -206,11 +206,13 @@ def _matrix(faults, *, is_optional=None):
     )
 
 
+@pytest.mark.sample(3)
 @_matrix(ONCE)
 def test_a_passing_fault_is_survived(operate, operation, fault, path, method):
     operate(operation, fault, path, method)
 
 
+@pytest.mark.sample(3)
 @_matrix(ALWAYS | ONCE_WRONG, is_optional=True)
 def test_an_optional_object_is_optional(operate, operation, fault, path, method):
     operate(operation, fault, path, method)
@@ -221,6 +223,7 @@ def test_a_wrong_response_is_an_error_or_survived(operate, operation, fault, pat
     _run_or_typed_error(operate, operation, fault, path, method)
 
 
+@pytest.mark.sample(4)
 @_matrix(ALWAYS, is_optional=False)
 def test_a_permanent_fault_is_an_error(operate, operation, fault, path, method):
     _run_or_typed_error(operate, operation, fault, path, method)

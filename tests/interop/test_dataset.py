@@ -228,6 +228,7 @@ except UnsupportedOperationError as error:
 """
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("code", IN_CPP.values(), ids=IN_CPP)
 def test_a_scan_in_pyarrows_cpp_engine_raises_and_names_the_cure(path, code):
     done = subprocess.run(  # a segmentation fault must not end pytest

@@ -91,6 +91,7 @@ def literal(value):
     return str(value)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", READABLE)
 def test_deltalake_reads_every_version(written, name):
     model = written(name)
@@ -133,6 +134,7 @@ def test_deltalake_uses_our_statistics(written, tmp_path):
     assert their_rows(model.path, "id = 0").num_rows == 0
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", IN_TURN)
 def test_both_engines_write_in_turn(written, tmp_path, name):
     model = written(name).copied(tmp_path)

@@ -125,6 +125,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.long
 def test_source_changes_and_stream_through_connect(connect, tmp_path):
     table = FeedTable(tmp_path / "table")
     for number in range(3):

@@ -39,6 +39,7 @@ def data_files(url):
 # --- against one process -----------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_deleted_and_updated_rows_are_those_of_one_process(spark, tmp_path, kind):
     twins = Twins(tmp_path, kind, random_rows(kind, 90))
@@ -75,6 +76,7 @@ def not_matched_by_source(merge):
     )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_merged_rows_are_those_of_one_process(spark, tmp_path, kind):
     twins = Twins(tmp_path, kind, random_rows(f"{kind} target", 80))
@@ -303,6 +305,7 @@ def test_requests_that_are_refused_before_any_job(spark, numbers):
     assert merge.when_not_matched_insert("*").execute().metrics["numTargetRowsInserted"] == 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("more", [{}, VECTORS], ids=["rewritten", "vectors"])
 def test_rows_keep_their_row_ids(spark, tmp_path, more):
     ids = [*range(20)]

@@ -14,11 +14,21 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import Config, Table
+from lazydelta import write as write_here
 from lazydelta.errors import ConfigError
-from lazydelta.spark import changes, distributed_log_replay, read, register, write
+from lazydelta.spark import (
+    changes,
+    distributed_log_replay,
+    read,
+    register,
+    restore,
+    tuning,
+    vacuum,
+    write,
+)
 from lazydelta.spark.serialized_snapshot import TableLocation
 from lazydelta.spark.source_options import SourceOptions
-from lazydelta.store import open_store
+from lazydelta.store import list_tree, open_store
 from tests.builders import add
 from tests.emulators import servers
 from tests.unit.changes.support import FeedTable
@@ -127,6 +137,7 @@ def frames(spark, url, options):
     }
 
 
+@pytest.mark.sample(2)
 def test_executors_take_storage_options_from_a_file(
     spark, emulator, local, tmp_path, pickled, capsys
 ):
@@ -146,6 +157,7 @@ def test_executors_take_storage_options_from_a_file(
         assert secret.encode() not in sent
 
 
+@pytest.mark.sample(2)
 def test_errors_of_executors_have_no_secrets(spark, emulator, local, tmp_path):
     (local / "a b" / "f1.parquet").unlink()
     url = uploaded(emulator, local)
@@ -190,6 +202,7 @@ def test_executors_call_a_credential_of_a_module(spark, s3, tmp_path, pickled):
     assert not any(secret.encode() in sent for secret in s3.secrets)
 
 
+@pytest.mark.long
 def test_a_format_names_a_credential_of_a_module(spark, s3, tmp_path, pickled):
     url = f"{s3.url}/{uuid.uuid4().hex}/t"
     addresses = {name: value for name, value in s3.options.items() if "KEY" not in name}
@@ -211,6 +224,43 @@ def test_a_format_names_a_credential_of_a_module(spark, s3, tmp_path, pickled):
     assert sorted(row.id for row in rows) == sorted(row.id for row in streamed) == [0, 1, 2]
     sent = b"".join(pickled)
     assert not any(secret.encode() in sent for secret in s3.secrets)
+
+
+def ids_of(table, version=None):
+    return sorted(table.snapshot(version).to_arrow().column("id").to_pylist())
+
+
+def data_files(store):
+    """Return the objects of a table outside of its log."""
+    paths = [path for batch in list_tree(store) for path in batch.column("path").to_pylist()]
+    return {path for path in paths if not path.startswith("_delta_log/")}
+
+
+@pytest.mark.long  # it writes and searches a table on each emulator
+def test_executors_restore_and_vacuum(spark, emulator, tmp_path, pickled, monkeypatch):
+    url = f"{emulator.url}/{uuid.uuid4().hex}/a table"
+    for start in (0, 6, 12):
+        rows = {"id": [*range(start, start + 6)], "p": ["a b", "c%d", None] * 2}
+        write_here(url, rows, partition_by=["p"], storage_options=emulator.options)
+    table, store = Table.open(url, emulator.options), open_store(url, emulator.options)
+    table.delete("id < 9")
+    store.write("p=a b/orphan.parquet", b"orphan", overwrite=False)
+    for name in ("COMMITS_IN_ONE_TASK", "DELETED_IN_ONE_TASK", "FILES_LOOKED_UP"):
+        monkeypatch.setattr(tuning, name, 2)
+    with executors_know(spark, emulator.options, tmp_path / "options.json"):
+        restored = restore(spark, url, 1)
+        planned = vacuum(spark, url, 0, "full", force=True)
+        before = data_files(store)
+        done = vacuum(spark, url, 0, "full", force=True, dry_run=False)
+    assert restored.metrics["numRestoredFiles"] == 6
+    assert ids_of(table) == ids_of(table, 1) == [*range(12)]
+    # Three files of version 2, three that the DELETE wrote, and the orphan.
+    assert planned.files_to_delete == done.files_deleted == 7
+    assert not done.files_failed
+    left = data_files(store)
+    assert before - left == {*planned.paths}
+    assert len(left) == 6
+    assert not any(secret.encode() in b"".join(pickled) for secret in emulator.secrets)
 
 
 @pytest.mark.parametrize("name", ["no_such_module.keys", "json", "json.nothing", "lambda: 1"])

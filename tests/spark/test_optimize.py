@@ -6,8 +6,8 @@ import pytest
 
 import lazydelta as ld
 import lazydelta.spark as executors
-from lazydelta.errors import ConfigError, PredicateError
-from lazydelta.spark import tuning
+from lazydelta.errors import ConfigError, InternalError, PredicateError
+from lazydelta.spark import jobs, tuning
 from lazydelta.spark.maintenance import bin_workers
 from lazydelta.spark.maintenance.bin_workers import ExecutorWorkers
 from tests.spark.maintained_tables import KINDS, Twins, create, files_of
@@ -77,6 +77,27 @@ def test_a_shuffle_clusters_as_one_process(session, spark, tmp_path, monkeypatch
     twins.check()
     assert not executors.optimize(chosen, twins.spark).versions
     assert not ld.Table.open(twins.spark).optimize().versions
+
+
+run_task = jobs._run
+
+
+def lose_rows(function, *arguments):
+    """Run a task, and lose a batch of the rows that it sends to their ranges."""
+    batches = list(run_task(function, *arguments))
+    is_scatter = any(getattr(one, "__name__", "") == "scatter" for one in arguments)
+    yield from batches[1:] if is_scatter else batches
+
+
+def test_rows_that_a_shuffle_loses_are_not_committed(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "CLUSTERED_IN_ONE_TASK", 0)
+    monkeypatch.setattr(jobs, "_run", lose_rows)
+    table = create(tmp_path / "t")
+    version, files = table.version, {file.path for file in table.scan().files()}
+    with pytest.raises(InternalError, match=r"different rows: -\d+"):
+        executors.optimize(spark, tmp_path / "t", z_order="x")
+    assert table.version == version
+    assert {path.name for path in (tmp_path / "t").glob("*.parquet")} == files
 
 
 @pytest.mark.long  # it sorts the rows of three partitions

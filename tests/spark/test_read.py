@@ -70,6 +70,7 @@ ONE_OF_EACH = [
 ]
 
 
+@pytest.mark.sample(3)
 @NEEDS_PACK
 @pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_golden_rows(spark, name):
@@ -116,6 +117,7 @@ def partitioned(tmp_path):
     return made.path
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("where", "columns"),
     [

@@ -65,6 +65,7 @@ def test_every_layout_of_the_log(spark, tmp_path, tasks):
     assert listed_together(frames) == dict.fromkeys(LAYOUTS, LONG_LIVE)
 
 
+@pytest.mark.long
 def test_every_history(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(tuning, "MIN_SPLIT_BYTES", 1)
     frames, expected = {}, {}

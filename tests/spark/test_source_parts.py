@@ -15,10 +15,12 @@ from pyspark.sql.pandas.types import to_arrow_type
 from lazydelta import Table
 from lazydelta.errors import ConfigError
 from lazydelta.spark import arrow_conversion
+from lazydelta.spark.conf import ReplaySettings
+from lazydelta.spark.planner import split_by_size
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 from lazydelta.spark.source import LazyDeltaSource, source_named
 from lazydelta.spark.source_options import LATEST, SourceOptions
-from lazydelta.spark.tasks import FileRange, LogPartition, SnapshotRead, split_by_size
+from lazydelta.spark.tasks import FileRange, LogPartition, SnapshotRead
 from tests.unit.changes.support import FeedTable
 
 COLUMNS = {
@@ -57,11 +59,16 @@ def serialized(directory, version=None):
     return SerializedSnapshot.of(Table.open(directory).snapshot(version), None)
 
 
+def listing(most):
+    """Return settings with which a plan lists this many files."""
+    return ReplaySettings(file_threshold=most)
+
+
 def rows_of(read, parts):
     """Read parts as executors do: each with its own copy, through pickle."""
     found = []
     for part in parts:
-        copy, mine = pickle.loads(pickle.dumps((read, part)))
+        copy, mine = pickle.loads(cloudpickle.dumps((read, part)))
         for batch in copy.read(mine):
             found += [tuple(row.values()) for row in batch.to_pylist()]
     return sorted(found)
@@ -96,14 +103,14 @@ def test_parts_together_give_the_rows_of_the_scan(tmp_path, selection, max_files
         snapshot=serialized(tmp_path),
         columns=selection.get("columns"),
         where=where,
-        max_listed_files=max_files,
+        settings=listing(max_files),
     )
     assert rows_of(read, read.plan()) == expected(tmp_path, **selection)
 
 
 def test_a_long_list_of_files_is_not_made_in_one_place(tmp_path):
     build(tmp_path)
-    read = SnapshotRead(snapshot=serialized(tmp_path), max_listed_files=3, tasks=4)
+    read = SnapshotRead(snapshot=serialized(tmp_path), settings=listing(3), tasks=4)
     parts = read.plan()
     assert {type(part) for part in parts} == {LogPartition}
     assert len(parts) == 4, "the tail and the checkpoint, two slices each"
@@ -120,7 +127,7 @@ def test_tasks_find_the_files_of_every_kind_of_checkpoint(tmp_path, kind):
     parts = {} if kind == "classic" else {"parts": 3}
     table.log.checkpoint(kind, **parts)
     table.commit(table.remove("f3"))
-    read = SnapshotRead(snapshot=serialized(tmp_path), max_listed_files=2)
+    read = SnapshotRead(snapshot=serialized(tmp_path), settings=listing(2))
     assert rows_of(read, read.plan()) == [(n,) for n in (0, 1, 2, 4, 5, 6, 7)]
 
 
@@ -142,6 +149,7 @@ def test_files_are_shared_out_by_size():
     assert len(huge) == 100, "no task gets more than a sensible share"
 
 
+@pytest.mark.long
 def test_file_ranges_split_a_version_at_any_file(tmp_path):
     build(tmp_path)
     whole = SnapshotRead(snapshot=serialized(tmp_path))
@@ -158,7 +166,7 @@ def test_file_ranges_split_a_version_at_any_file(tmp_path):
     for at in keys:
         for most in (10_000, 2):
             parts = [
-                SnapshotRead(snapshot=serialized(tmp_path), files=files, max_listed_files=most)
+                SnapshotRead(snapshot=serialized(tmp_path), files=files, settings=listing(most))
                 for files in (FileRange(last=at), FileRange(after=at))
             ]
             found = [rows_of(read, read.plan()) for read in parts]
@@ -226,7 +234,7 @@ def test_the_version_is_fixed_when_the_schema_is_requested(tmp_path):
     source = LazyDeltaSource({"path": str(tmp_path)})
     schema = source.schema()
     table.commit(table.remove("f002.parquet"))
-    reader = pickle.loads(pickle.dumps(source)).reader(schema)
+    reader = pickle.loads(cloudpickle.dumps(source)).reader(schema)
     assert len(rows_of(reader, reader.partitions())) == 30
 
 
@@ -239,7 +247,7 @@ def test_a_session_may_name_the_file_with_storage_options(tmp_path):
         source.schema()
     (tmp_path / "options.json").write_text("{}")
     assert source.schema().names == ["id", "day"]
-    assert source._pinned.location.options_file == str(tmp_path / "options.json")
+    assert source.source._pinned.location.options_file == str(tmp_path / "options.json")
     own = travelled({"path": str(tmp_path / "table"), "storageOptionsFile": "elsewhere"})
     with pytest.raises(ConfigError, match="elsewhere"):
         own.schema()

@@ -8,6 +8,9 @@ from pyspark.errors import PySparkException
 
 import lazydelta as ld
 import lazydelta.spark as lds
+from lazydelta.errors import ArgumentError
+from lazydelta.spark import tuning
+from lazydelta.spark.table_functions import _Changes
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +70,9 @@ def test_an_error_is_one_line(sql, url):
     with pytest.raises(PySparkException, match="TableNotFoundError: no Delta table at /nope") as e:
         sql("SELECT * FROM delta_history('/nope')")
     assert "Traceback" not in str(e.value)
+
+
+def test_changes_of_many_rows_name_the_way_that_distributes(url, monkeypatch):
+    monkeypatch.setattr(tuning, "FUNCTION_ROWS", 2)
+    with pytest.raises(ArgumentError, match="at most 2 rows, in one task"):
+        list(_Changes(None).eval(url))

@@ -51,6 +51,7 @@ def serve(
         return
     if (config is None) == (not tables):
         raise click.UsageError("give a CONFIG file, or tables with --table NAME=URL")
+    serving.return_freed_memory()  # before Arrow is loaded
     if config is not None:
         settings = serving.ServeConfig.from_toml(config)
     else:

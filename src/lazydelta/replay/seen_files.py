@@ -9,6 +9,7 @@ to temporary files and looked up there.
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,9 @@ class SeenFiles:
         run = _Run(hashes[order], pa.chunked_array([ordered]))
         self._length += len(keys)
         if not self._bloom.has_room(self._length):
-            needed = self._capacity if self._length <= self._capacity else 4 * self._length
+            needed = 4 * self._length
+            if self._length <= self._capacity:
+                needed = min(needed, self._capacity)
             self._bloom = self._bloom.resized(needed)
             for existing in self._runs:
                 self._bloom.add(existing.hashes)
@@ -109,6 +112,16 @@ class SeenFiles:
         for run in self._runs:
             self._look_up(run, keys, hashes, candidates[~is_member[candidates]], is_member)
         return is_member
+
+    def copied(self) -> SeenFiles:
+        """Return a set with the same keys; adding to one does not change the other.
+
+        The keys share their memory. Nothing may be spilled.
+        """
+        found = copy(self)
+        found._runs = list(self._runs)  # noqa: SLF001 - own class
+        found._bloom = self._bloom.copied()  # noqa: SLF001 - own class
+        return found
 
     def close(self) -> None:
         """Clear the set and delete the temporary files."""
@@ -218,6 +231,11 @@ class _BloomFilter:
 
     def has_room(self, keys: int) -> bool:
         return keys <= self._capacity
+
+    def copied(self) -> _BloomFilter:
+        found = copy(self)
+        found._words = self._words.copy()  # noqa: SLF001 - own class
+        return found
 
     def resized(self, keys: int) -> _BloomFilter:
         return _BloomFilter(keys, self._rate)

@@ -472,5 +472,4 @@ def _choice(snapshot: SnapshotState, limit: int | None, requested: Strategy) -> 
 
 def _mapped(batches: Iterator[T], function: Callable[[T], T]) -> Iterator[T]:
     with Stream(batches) as stream:
-        for batch in stream:
-            yield function(batch)
+        yield from map(function, stream)  # a loop would hold the last batch

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lazydelta.serving.config import EXAMPLE_CONFIG, ServeConfig
     from lazydelta.serving.error_codes import error_code, error_kind
     from lazydelta.serving.logs import log_to
+    from lazydelta.serving.process_memory import return_freed_memory
     from lazydelta.serving.request import ScanRequest
     from lazydelta.serving.server import RunningServer, serve
     from lazydelta.serving.service import ScanService
@@ -29,6 +30,7 @@ __all__ = [
     "error_code",
     "error_kind",
     "log_to",
+    "return_freed_memory",
     "serve",
     "start_scan",
 ]
@@ -39,6 +41,7 @@ __getattr__ = lazy_exports(
         "config": ("EXAMPLE_CONFIG", "ServeConfig"),
         "error_codes": ("error_code", "error_kind"),
         "logs": ("log_to",),
+        "process_memory": ("return_freed_memory",),
         "request": ("ScanRequest",),
         "server": ("RunningServer", "serve"),
         "service": ("ScanService",),

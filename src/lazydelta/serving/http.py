@@ -86,7 +86,7 @@ class _Routes:
 
     def __init__(self, service: ScanService) -> None:
         self._service = service
-        self._threads = Threads(service.config.limits.threads, service.admission)
+        self._threads = Threads(service.config.limits.threads)
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:

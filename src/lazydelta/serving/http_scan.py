@@ -11,8 +11,9 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lazydelta.errors import DeltaError, ScanCancelledError
 from lazydelta.serving import tuning
@@ -20,7 +21,7 @@ from lazydelta.serving.error_codes import public_error
 from lazydelta.serving.http_formats import encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
     from concurrent.futures import Future
 
     from starlette.datastructures import State
@@ -213,21 +214,16 @@ class ScanAnswer:
         if scope["method"] == "HEAD":
             await self._send(send, _body(b"", more=False))
             return
-        await self._write(send, self._encode.start())
+        await self._write(send, _parts(self._encode.start()))
         try:
-            delivered, self._first = self._first, None
-            while delivered is not None:
-                data = await self._in_thread(lambda d=delivered: self._encode.batch(d))  # type: ignore[misc]
-                del delivered
-                await self._write(send, data)
-                del data
-                delivered = await self._in_thread(lambda: next(self._stream, None))
+            while (parts := await self._threads.run(self._read)) is not None:
+                await self._write(send, parts)
         except Exception as error:  # noqa: BLE001 - the client must not take this for the end
             await self._fail(send, error)
             return
         stream = self._stream
         facts = {"rows": stream.rows, "version": stream.version, **stream.counters()}
-        await self._write(send, self._encode.end(facts))
+        await self._write(send, _parts(self._encode.end(facts)))
         await self._send(send, _body(b"", more=False))
 
     async def _fail(self, send: Send, error: Exception) -> None:
@@ -239,18 +235,20 @@ class ScanAnswer:
         self._outcome = found.kind
         line = self._encode.error(found.to_json(self._state.request_id))
         if line is not None:
-            await self._write(send, line)
+            await self._write(send, _parts(line))
             await self._send(send, _body(b"", more=False))
         # Otherwise the server closes the connection without the final chunk.
 
-    async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        return await self._threads.run(call)
+    def _read(self) -> deque[bytes] | None:
+        """Return the parts of the next batch; None at the end."""
+        delivered, self._first = self._first or next(self._stream, None), None
+        return None if delivered is None else _parts(self._encode.batch(delivered))
 
-    async def _write(self, send: Send, data: bytes) -> None:
-        view = memoryview(data)
-        for start in range(0, len(data), tuning.BODY_BYTES):
-            await self._send(send, _body(bytes(view[start : start + tuning.BODY_BYTES]), more=True))
-        self._bytes += len(data)
+    async def _write(self, send: Send, parts: deque[bytes]) -> None:
+        """Send parts; what a slow client has received is not held."""
+        while parts:
+            self._bytes += len(parts[0])
+            await self._send(send, _body(parts.popleft(), more=True))
 
     async def _send(self, send: Send, message: Message) -> None:
         """Send a part; a client that does not read for too long has ended the scan."""
@@ -268,6 +266,11 @@ class ScanAnswer:
         self._state.outcome, self._state.rows = self._outcome, self._stream.rows
         self._state.bytes = self._bytes
         metrics.observe("scan_seconds", seconds, **self._labels)
+
+
+def _parts(data: bytes) -> deque[bytes]:
+    starts = range(0, len(data), tuning.BODY_BYTES)
+    return deque(data[start : start + tuning.BODY_BYTES] for start in starts)
 
 
 def _body(data: bytes, *, more: bool) -> Message:

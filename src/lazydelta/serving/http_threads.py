@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lazydelta._memory import release_memory
 from lazydelta.serving import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lazydelta.serving.limits import Admission
     from lazydelta.serving.streams import ScanStream
 
 __all__ = ["Threads"]
@@ -27,17 +23,13 @@ class Threads:
 
     Args:
         reading: The number of threads that read.
-        admission: Knows whether scans are running.
     """
 
-    def __init__(self, reading: int, admission: Admission) -> None:
-        self._admission = admission
+    def __init__(self, reading: int) -> None:
         self._reading = ThreadPoolExecutor(reading, thread_name_prefix="serving-read")
         self._closing = ThreadPoolExecutor(
             tuning.CLOSING_THREADS, thread_name_prefix="serving-close"
         )
-        self._trimmed = 0.0
-        self._lock = threading.Lock()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Call a function in a thread that reads."""
@@ -49,18 +41,9 @@ class Threads:
 
     def close(self, stream: ScanStream) -> None:
         """Close a scan in another thread: that may wait for the engine's threads."""
-        self._closing.submit(self._close, stream)
+        self._closing.submit(stream.close)
 
     def shutdown(self) -> Any:
         """Wait for all threads."""
         self._reading.shutdown()
         self._closing.shutdown()
-
-    def _close(self, stream: ScanStream) -> None:
-        stream.close()
-        with self._lock:
-            is_due = time.monotonic() - self._trimmed > tuning.TRIM_SECONDS
-            if not is_due and self._admission.running:
-                return
-            self._trimmed = time.monotonic()
-        release_memory()

@@ -171,7 +171,9 @@ class _HttpServer(uvicorn.Server):
         threading.Thread(target=self._service.admission.drain, daemon=True).start()
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether to shut down."""
+        """Whether to shut down; returns freed memory meanwhile."""
+        if counter % tuning.TICKS_PER_TRIM == 0:
+            await asyncio.to_thread(self._service.streams.return_memory)
         if self._drains_until < float("inf"):
             admission = self._service.admission
             is_over = time.monotonic() >= self._drains_until

@@ -11,6 +11,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from lazydelta._memory import release_memory
 from lazydelta.errors import ScanCancelledError, ScanDeadlineError
 from lazydelta.scan import FileRecords
 from lazydelta.scan.resume import ResumeToken
@@ -56,6 +57,7 @@ class ScanStream:
         slot: Released when the scan has stopped.
         seconds: Deadline, from now on.
         stopped: Why the scan must end, asked between batches; None to continue.
+        worked: Called after each batch, and at the end.
         counters: What a scan of files read and pruned.
     """
 
@@ -68,6 +70,7 @@ class ScanStream:
         slot: Slot,
         seconds: float,
         stopped: Callable[[], str | None],
+        worked: Callable[[], None] = lambda: None,
         counters: Callable[[], dict[str, int | None]] = dict,
     ) -> None:
         self.schema = schema
@@ -78,6 +81,7 @@ class ScanStream:
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
         self._stopped = stopped
+        self._worked = worked
         self.counters = counters
         self._lock = threading.Lock()
         self._is_pulling = False
@@ -97,6 +101,7 @@ class ScanStream:
             self.rows += delivered.batch.num_rows
             return delivered
         finally:
+            self._worked()
             with self._lock:
                 self._is_pulling = False
                 is_closed = self._is_closed
@@ -126,6 +131,7 @@ class ScanStream:
             self._batches.close()
         finally:
             self._slot.release()
+            self._worked()
 
     def __enter__(self) -> Self:
         return self
@@ -142,6 +148,13 @@ class ScanStreams:
         self._admission = admission
         self._limits = config.limits
         self._stopping = threading.Event()
+        self._has_worked = threading.Event()
+
+    def return_memory(self) -> None:
+        """Return freed memory to the system, if there is some."""
+        if self._has_worked.is_set():
+            self._has_worked.clear()
+            release_memory()
 
     def stop(self) -> None:
         """End all scans with an error at their next batch: the server is shutting down."""
@@ -187,6 +200,7 @@ class ScanStreams:
             slot=slot,
             seconds=self._limits.scan_seconds,
             stopped=lambda: self._reason_to_stop(cancelled),
+            worked=self._has_worked.set,
             counters=counters,
         )
 

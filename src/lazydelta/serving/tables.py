@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections import OrderedDict
+from concurrent.futures import Future
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lazydelta.config import Config, ReadOptions
 from lazydelta.errors import ConfigError, ServedTableNotFoundError
@@ -16,11 +18,13 @@ from lazydelta.snapshot import SnapshotState
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from lazydelta.serving.access import Access
     from lazydelta.serving.config import ServeConfig
     from lazydelta.serving.principal import Principal
+    from lazydelta.store import Store
     from lazydelta.table import Snapshot
 
 __all__ = ["ServedTables", "engine_config"]
@@ -31,15 +35,77 @@ _BELOW_A_ROOT = re.compile(r"(?!\.\.?(?:/|$))[\w=.-]+(?:/(?!\.\.?(?:/|$))[\w=.-]
 _STATE = fields(SnapshotState)
 
 
+class _Pinned:
+    """The last used snapshots of all tables. Thread-safe.
+
+    A version never changes, but log cleanup removes it and another table may take its place, so
+    they are used for a limited time after the log was listed.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._snapshots: OrderedDict[tuple[str, int], Snapshot] = OrderedDict()
+
+    def get(self, url: str, version: int) -> Snapshot | None:
+        with self._lock:
+            found = self._snapshots.get((url, version))
+            if found is None:
+                return None
+            if time.time() - found.listed_ms / 1000 > tuning.PINNED_SECONDS:
+                del self._snapshots[url, version]
+                return None
+            self._snapshots.move_to_end((url, version))
+            return found
+
+    def keep(self, url: str, snapshot: Snapshot) -> None:
+        with self._lock:
+            self._snapshots[url, snapshot.version] = snapshot
+            self._snapshots.move_to_end((url, snapshot.version))
+            while len(self._snapshots) > tuning.PINNED_AT_MOST:
+                self._snapshots.popitem(last=False)
+
+
 class _ServedTable(Table):
-    """A table that keeps its last snapshot on local disks too: all scans share its commits."""
+    """A table whose scans share snapshots, and so commits, footers and the keys of the tail."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        super().__init__(store, config)
+        self.pinned = _Pinned()
+        self._listing = threading.Lock()
+        self._listed_from = -1.0
+        self._newest: Future[Snapshot] = Future()
 
     def snapshot(
         self, version: int | None = None, timestamp: datetime | str | None = None
     ) -> Snapshot:
-        found = super().snapshot(version, timestamp)
-        if version is None and timestamp is None:
-            self._latest = SnapshotState(**{f.name: getattr(found, f.name) for f in _STATE})
+        if timestamp is not None:
+            return super().snapshot(version, timestamp)
+        if version is None:
+            return self._newest_snapshot()
+        found = self.pinned.get(self.url, version)
+        if found is None:
+            found = super().snapshot(version)
+            self.pinned.keep(self.url, found)
+        return found
+
+    def _newest_snapshot(self) -> Snapshot:
+        """Return the newest version; requests that wait at the same time share one listing."""
+        arrived = time.monotonic()
+        with self._listing:
+            if self._listed_from < arrived:  # it may lack a commit that the client knows
+                self._listed_from, self._newest = time.monotonic(), Future()
+                try:
+                    self._newest.set_result(self._listed())
+                except BaseException as error:  # noqa: BLE001 - raised in all threads that wait
+                    self._newest.set_exception(error)
+            newest = self._newest
+        return newest.result()
+
+    def _listed(self) -> Snapshot:
+        """Return the newest version, and keep it on local disks too."""
+        found = super().snapshot()
+        self._latest = SnapshotState(**{f.name: getattr(found, f.name) for f in _STATE})
+        self.pinned.keep(self.url, found)
         return found
 
 
@@ -68,6 +134,7 @@ class ServedTables:
         self._access = access
         self._lock = threading.Lock()
         self._open: OrderedDict[str, Table] = OrderedDict()
+        self._pinned = _Pinned()
 
     def names(self, principal: Principal) -> list[str]:
         """Return the tables that a principal may read, sorted; those below roots are not listed."""
@@ -91,7 +158,7 @@ class ServedTables:
 
     def _opened(self, name: str) -> Table:
         if (entry := self._entries.get(name)) is not None:
-            return _ServedTable.open(entry.url, entry.options or None, self._config)
+            return self._table(entry.url, entry.options)
         first, _, path = name.partition("/")
         root = self._roots.get(first)
         if root is None or not _BELOW_A_ROOT.fullmatch(path):
@@ -99,4 +166,9 @@ class ServedTables:
         url = f"{root.url.rstrip('/')}/{path}"
         if "://" not in url and not Path(url).resolve().is_relative_to(Path(root.url).resolve()):
             raise ServedTableNotFoundError(name)  # a symbolic link out of the root
-        return _ServedTable.open(url, root.options or None, self._config)
+        return self._table(url, root.options)
+
+    def _table(self, url: str, options: Mapping[str, Any]) -> Table:
+        table = _ServedTable.open(url, options or None, self._config)
+        table.pinned = self._pinned
+        return table

@@ -14,21 +14,27 @@ MAX_NAMES = 2000
 OPEN_TABLES_AT_MOST = 256
 """Handles of tables below a root that are kept; each has the last snapshot of a remote table."""
 
+PINNED_AT_MOST = 32
+"""Snapshots that are kept for the next scans of their versions; each caches up to 16 MiB."""
+
+PINNED_SECONDS = 60.0
+"""How long a snapshot is used for new scans of its version after the log was listed."""
+
 HISTOGRAM_SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0)
 """Bounds of the histograms: from a local first batch to a long scan."""
 
-BODY_BYTES = 256 * 1024
+BODY_BYTES = 64 * 1024
 """Part of a batch that is written at once. The next batch is read when nearly all parts of the last
 one are in the network, so a slow client holds one encoded batch."""
 
 CLOSING_THREADS = 4
 """Threads that close scans: those that read may all wait for a slow store."""
 
-TRIM_SECONDS = 1.0
-"""Freed memory is returned to the system at most this often while scans run, and after the last."""
+TICKS_PER_TRIM = 10
+"""Ticks of 0.1 s after which freed memory is returned to the system, if batches were read."""
 
-SCAN_SETTINGS = {"prefetch_batches": 1, "checkpoint_row_groups_per_batch": 1}
-"""Settings of the engine for many scans at once: each buffers two batches and a row group."""
+SCAN_SETTINGS = {"prefetch_batches": 0, "checkpoint_row_groups_per_batch": 1}
+"""Settings of the engine for many scans at once: each holds a row group and no thread."""
 
 FAILED_LOGIN_SECONDS = 60.0
 """Over which failed logins of an address are counted."""
@@ -41,6 +47,10 @@ HISTORY_AT_MOST = 1000
 
 FORCED_STOP_SECONDS = 2.0
 """How long ended scans may take to send their last line at shutdown."""
+
+MAPPED_BYTES = 1 << 17
+"""Blocks of at least this size are returned to the system when they are freed; by default the C
+library would keep later ones in its heap, where small ones that live longer pin them."""
 
 ARENAS_AT_MOST = 2
 """Arenas of the C library: each keeps what its threads have freed."""

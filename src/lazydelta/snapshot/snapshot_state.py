@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from lazydelta._html import snapshot_html
 from lazydelta.errors import LogCorruptError
@@ -22,12 +23,13 @@ from lazydelta.snapshot import tuning
 from lazydelta.snapshot.segment_search import undamaged_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, MutableMapping, Sequence
 
     from lazydelta.config import Config
     from lazydelta.log import CheckpointFiles, Checksum, CommitReader, LogSegment
     from lazydelta.log.checkpoints import Checkpoint, CheckpointHint
     from lazydelta.protocol.paths import PathResolver
+    from lazydelta.replay import SeenFiles
     from lazydelta.schema import StructType
     from lazydelta.store import Store
 
@@ -52,6 +54,10 @@ class SnapshotState:
     checksum: Checksum | None
     hint: CheckpointHint | None
     footers: dict[str, Any] = field(default_factory=dict)
+    tail_keys: MutableMapping[tuple[str, ...], SeenFiles] = field(
+        default_factory=WeakValueDictionary, compare=False
+    )
+    """The file keys of the tail, by its files, while a scan uses them: all scans share them."""
     listed_ms: int = field(default_factory=lambda: time.time_ns() // 10**6)
     """When the log was listed. Log cleanup cannot have removed commits made after a recent one."""
 

@@ -19,6 +19,7 @@ from pyspark.sql import types as t
 from lazydelta._arrow import from_numpy
 from lazydelta.errors import SchemaError
 from lazydelta.schema import StructType, schema_to_json
+from lazydelta.spark.spark_releases import VARIANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +32,7 @@ __all__ = [
     "conform_batches",
     "nullable_type",
     "read_schema",
+    "row_size",
     "serialize_table",
     "spark_schema",
     "spark_type",
@@ -53,11 +55,14 @@ _TO_SPARK: dict[pa.DataType, t.DataType] = {
 _TO_ARROW: dict[type[t.DataType], pa.DataType] = {
     **{type(kind): arrow for arrow, kind in _TO_SPARK.items()},
     t.NullType: pa.null(),
-    t.VariantType: pa.struct(
-        [
-            pa.field("value", pa.binary(), nullable=False),
-            pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
-        ]
+    **dict.fromkeys(
+        VARIANTS,
+        pa.struct(
+            [
+                pa.field("value", pa.binary(), nullable=False),
+                pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+            ]
+        ),
     ),
 }
 
@@ -128,6 +133,34 @@ def nullable_type(kind: t.DataType) -> t.DataType:
         case t.MapType():
             return t.MapType(nullable_type(kind.keyType), nullable_type(kind.valueType))
     return kind
+
+
+_SIZES: dict[type[t.DataType], int] = {
+    t.BooleanType: 1,
+    t.ByteType: 1,
+    t.ShortType: 2,
+    t.IntegerType: 4,
+    t.FloatType: 4,
+    t.DateType: 4,
+    t.DecimalType: 16,
+    t.StringType: 20,
+    t.BinaryType: 100,
+    t.VariantType: 2048,
+    t.NullType: 1,
+}
+"""Bytes of a value in Spark's estimates; others have 8."""
+
+
+def row_size(kind: t.DataType) -> int:
+    """Return the size of a row, or of a value, in Spark's estimates."""
+    match kind:
+        case t.StructType():
+            return 8 + sum(row_size(field.dataType) for field in kind)
+        case t.ArrayType():
+            return row_size(kind.elementType)
+        case t.MapType():
+            return row_size(kind.keyType) + row_size(kind.valueType)
+    return _SIZES.get(type(kind), 8)
 
 
 # --- Spark to Arrow -------------------------------------------------------------------------------

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lazydelta.protocol.schemas import ADD
-from lazydelta.spark import tuning
-from lazydelta.spark.arrow_conversion import conform_batches
+from lazydelta.spark.arrow_conversion import conform_batches, row_size
 from lazydelta.spark.jobs import named_task
-from lazydelta.spark.tasks import split_by_size
+from lazydelta.spark.planner import split_by_size, task_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from lazydelta.spark.tasks import SnapshotRead
 
-__all__ = ["FILE_FIELDS", "num_read_tasks", "read_file_frame", "read_file_list"]
+__all__ = ["FILE_FIELDS", "read_file_frame", "read_file_list"]
 
 FILE_FIELDS = pa.schema(
     [ADD.field(n) for n in ("path", "size", "partitionValues", "deletionVector")]
@@ -48,10 +47,10 @@ def read_file_list(
         return spark.createDataFrame([], schema)
     sizes = files.column("size").fill_null(0).to_numpy(zero_copy_only=False)
     parts = [
-        files.slice(run.start, len(run)).serialize().to_pybytes()
-        for run in split_by_size(sizes, tuning.READ_TASKS)
+        files.slice(run.start, len(run)).serialize().to_pybytes() for run in split_by_size(sizes)
     ]
-    numbers = spark.range(0, len(parts), 1, len(parts))
+    rows = int(sizes.sum()) // row_size(schema)
+    numbers = task_numbers(spark, len(parts), rows)
     return numbers.mapInArrow(named_task("read_rows", _read_parts, read, schema, parts), schema)
 
 
@@ -71,11 +70,6 @@ def read_file_frame(
     """
     spread = files.select(*FILE_FIELDS.names).repartition(tasks, "path")
     return spread.mapInArrow(named_task("read_rows", _read_files, read, schema), schema)
-
-
-def num_read_tasks(estimated_files: int, minimum: int) -> int:
-    """Return the number of tasks for a table whose files are not listed."""
-    return max(minimum, min(estimated_files // tuning.FILES_PER_TASK, tuning.MAX_TASKS))
 
 
 def _read_parts(

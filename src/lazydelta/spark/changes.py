@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import InputPartition
-
 from lazydelta.changes import (
     CHANGE_FIELDS,
     ChangeFeed,
@@ -27,6 +25,7 @@ from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation, check_importable
+from lazydelta.spark.spark_releases import InputPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lazydelta.spark.option_parsing import OptionParser
 
 __all__ = [
+    "DEFAULTS",
     "STORAGE_OPTIONS_FILE",
     "ReplaySettings",
     "is_connect",
@@ -41,6 +42,9 @@ class ReplaySettings:
     """`numPartitions`: maximum number of tasks that read the log, and shuffle partitions."""
     file_threshold: int = 10_000
     """`fileThreshold`: this process replays tables with fewer files."""
+
+
+DEFAULTS = ReplaySettings()
 
 
 def is_connect(spark: SparkSession) -> bool:

@@ -11,6 +11,7 @@ from lazydelta.expressions import col
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.serialized_snapshot import open_table_store
 from lazydelta.spark.sink_options import SinkOptions
+from lazydelta.spark.spark_releases import collect_arrow
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def partition_predicate(df: DataFrame, columns: Sequence[str]) -> Predicate | No
     """Return the predicate of the partitions that rows belong to; None without rows."""
     quoted = [_escaped(name) for name in columns]
     found: Predicate | None = None
-    for row in df.select(*quoted).distinct().toArrow().to_pylist():
+    for row in collect_arrow(df.select(*quoted).distinct()).to_pylist():
         one = _equal(columns, list(row.values()))
         found = one if found is None else found | one
     return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta.spark.conf import is_connect
 from lazydelta.spark.package_shipping import packed
+from lazydelta.spark.spark_releases import tag_jobs
 from lazydelta.spark.worker_errors import one_line_errors
 
 if TYPE_CHECKING:
@@ -52,12 +53,12 @@ def described(spark: SparkSession, description: str) -> Iterator[None]:
         description: The description.
     """
     tag = description.replace(",", " ")
-    spark.addTag(tag)
+    tag_jobs(spark, tag, is_added=True)
     if not is_connect(spark):
         spark.sparkContext.setJobDescription(description)
     try:
         yield
     finally:
-        spark.removeTag(tag)
+        tag_jobs(spark, tag, is_added=False)
         if not is_connect(spark):
             spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]

@@ -29,6 +29,7 @@ from lazydelta.schema.values import parse_partition_values
 from lazydelta.spark.column_functions import literal, value_type
 from lazydelta.spark.conf import is_connect
 from lazydelta.spark.hadoop import cannot_open_reason, hadoop_root
+from lazydelta.spark.spark_releases import error_condition
 from lazydelta.store import is_local
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ class NativeScan:
         return stored.alias(name)
 
     def _missing(self, error: AnalysisException) -> Exception:
-        if error.getCondition() != "PATH_NOT_FOUND":
+        if error_condition(error) != "PATH_NOT_FOUND":
             return error
         url = (error.getMessageParameters() or {}).get("path", "")
         root = (hadoop_root(self.snapshot.store) or "").removeprefix("file://")

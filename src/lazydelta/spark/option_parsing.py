@@ -49,10 +49,12 @@ _CURE = (
     "that the option storageOptionsFile names."
 )
 _UNKNOWN = f"lazydelta has no such option. {_CURE}"
-_NO_PATH = (
-    "A table that Spark created with a list of columns, AS SELECT, writeTo or saveAsTable has "
-    "none: create it by lazydelta.spark.sql"
-)
+_NO_PATH = {
+    "load()": "create the name by lazydelta.spark.sql: Spark keeps no location of one created "
+    "with a list of columns, AS SELECT, writeTo or saveAsTable",
+    "save()": "write by lazydelta.spark.sql or lazydelta.spark.write: Spark passes none with "
+    "AS SELECT, writeTo, saveAsTable, and an INSERT whose rows have exactly the table's columns",
+}
 PINNED_PATH = re.compile(r"(?P<path>.+)@v(?P<version>\d+)")
 """Delta's notation for a version of a table."""
 CATALOG_OPTIONS = "lazydelta.options"
@@ -75,7 +77,11 @@ def parse_options(
     Raises:
         ConfigError: An unknown name, an invalid value, or a path that is missing or holds a secret.
     """
-    known = {field.name.replace("_", ""): field.name for field in fields(kind)}
+    known = {
+        one.name.replace("_", ""): one.name
+        for one in fields(kind)
+        if one.metadata.get("option", True)
+    }
     given: dict[str, Any] = {}
     for name, value in without_properties(options).items():
         if name.lower() == "paths":
@@ -85,7 +91,7 @@ def parse_options(
             raise ConfigError(redact(name) if name.isprintable() else repr(name), _UNKNOWN)
         given[field] = parsers.get(field, _string)(camel_case(field), value.strip())
     if not given.get("path"):
-        raise ConfigError("path", f"is missing: give the table's location to {call}. {_NO_PATH}")
+        raise ConfigError("path", f"is missing: give it to {call}, or {_NO_PATH[call]}")
     if redact(given["path"]) != given["path"]:
         raise ConfigError("path", f"{given['path']}: plans would show the secret. {_CURE}")
     return given

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
-from pyspark.errors import PySparkException
 
 from lazydelta.errors import ExecutorPackageError
+from lazydelta.spark.spark_releases import add_package, collect_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["packed", "ship"]
+__all__ = ["Packed", "packed", "ship"]
 
 _NEEDED = ("numpy", "orjson", "obstore", "pyroaring", "arro3.core", "arro3.io", "click")
 _CHECKS = 4
@@ -64,6 +64,25 @@ def packed(value: Any) -> Callable[[], Any]:
     return unpack
 
 
+class Packed:
+    """Base of what Spark's planning process sends to executors: they unpack it as a task.
+
+    It is pickled with its attributes.
+    """
+
+    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+        """Return a function that any executor can unpickle."""
+        unpack = packed((type(self), self.__dict__))
+
+        def rebuild() -> Any:
+            kind, attributes = unpack()
+            made = kind.__new__(kind)
+            made.__dict__.update(attributes)
+            return made
+
+        return rebuild, ()
+
+
 def ship(spark: SparkSession) -> None:
     """Send this package to the executors of a session, and check that they can import it.
 
@@ -85,17 +104,13 @@ def ship(spark: SparkSession) -> None:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
             for file in sorted(package.rglob("*.py")):
                 zipped.write(file, file.relative_to(package.parent))
-        try:
-            spark.addArtifacts(str(path), pyfile=True)
-        except PySparkException as error:
-            if "already" not in str(error).lower():
-                raise
+        add_package(spark, str(path))
         _check(spark)
 
 
 def _check(spark: SparkSession) -> None:
     rows = spark.range(0, _CHECKS, 1, _CHECKS)
-    found = rows.mapInArrow(_prober(_NEEDED), "host string, problem string").toArrow()
+    found = collect_arrow(rows.mapInArrow(_prober(_NEEDED), "host string, problem string"))
     problems = {
         f"{host}: {problem}"
         for host, problem in zip(*(column.to_pylist() for column in found.columns), strict=True)

@@ -1,10 +1,11 @@
-"""Live files of a snapshot as a DataFrame: log replay here or on executors, and data skipping.
+"""One planner: who replays a log, which files are listed, how files and a log are split.
 
-Executors read splits of the log with the readers of this package, so every store works that
-lazydelta opens. Spark combines them: the newest action of the tail for each file, and the adds of
-the checkpoint that no action of the tail replaces. The checkpoint is not shuffled unless the tail
-is huge, and nothing that grows with the table reaches the driver. `tests/spark` compares the result
-with `scan.live_adds`.
+`read`, the format, streams and the verbs ask here; `conf.ReplaySettings` and `tuning` have the
+numbers. Live files are a DataFrame too, replayed here or on executors: those read splits of the log
+with the readers of this package, so every store works that lazydelta opens. Spark combines them:
+the newest action of the tail for each file, and the adds of the checkpoint that no action of the
+tail replaces. The checkpoint is not shuffled unless the tail is huge, and nothing that grows with
+the table reaches the driver. `tests/spark` compares the result with `scan.live_adds`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as f
 
@@ -36,16 +38,17 @@ from lazydelta.spark.arrow_conversion import spark_schema
 from lazydelta.spark.conf import replay_settings, storage_options_file
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.serialized_snapshot import TableLocation
+from lazydelta.spark.spark_releases import collect_arrow, frame_of_arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from lazydelta.log import LogSegment
     from lazydelta.log.checkpoints import Checkpoint
     from lazydelta.scan import Where
-    from lazydelta.scan.plan import CommitSplit
+    from lazydelta.scan.plan import CheckpointSplit, CommitSplit
     from lazydelta.snapshot import SnapshotState
     from lazydelta.spark.conf import ReplaySettings
 
@@ -57,9 +60,14 @@ __all__ = [
     "distributed_log_replay",
     "explain_replay",
     "few_live_files",
+    "list_files",
     "live_files",
     "map_splits",
+    "num_read_tasks",
     "pruner_for",
+    "split_by_size",
+    "split_log",
+    "task_numbers",
 ]
 
 T = TypeVar("T")
@@ -102,8 +110,7 @@ def live_files(
     batches = live_adds(snapshot, schema, pruner_for(snapshot, where))
     files = pa.Table.from_batches(batches, pa.schema([*schema, COMMIT_VERSION]))
     shape = spark_schema(files.schema)
-    frame = spark.createDataFrame(files, shape) if len(files) else spark.createDataFrame([], shape)
-    return frame.select(_output_columns(schema, fields))
+    return frame_of_arrow(spark, files, shape).select(_output_columns(schema, fields))
 
 
 def few_live_files(
@@ -124,20 +131,39 @@ def few_live_files(
     settings = replay_settings(spark)
     if not choose_replay(snapshot, settings).distributed:
         adds = live_adds(snapshot, schema, pruner_for(snapshot, where))
-        selected = [batch.select(schema.names) for batch in adds]
-        return pa.concat_batches(selected or [pa.RecordBatch.from_pylist([], schema)])
+        return list_files(adds, schema)
     if pruner_for(snapshot, where).rule is None:
         return None
     found = distributed_log_replay(
         spark, snapshot, settings.num_partitions, where=where, fields=schema.names
     )
     limit = settings.file_threshold
-    files = found.select(*schema.names).limit(limit + 1).toArrow()
+    files = collect_arrow(found.select(*schema.names).limit(limit + 1))
     if files.num_rows > limit:
         return None
     table = files.cast(schema).combine_chunks()
     columns = [column.combine_chunks() for column in table.columns]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def list_files(
+    adds: Iterable[pa.RecordBatch], schema: pa.Schema, limit: int | None = None
+) -> pa.RecordBatch | None:
+    """Return add actions in one batch, or None if they are more than a limit.
+
+    Args:
+        adds: The actions; at the limit no more are taken.
+        schema: The fields to return.
+        limit: The maximum number; None is unlimited.
+    """
+    selected: list[pa.RecordBatch] = []
+    count = 0
+    for batch in adds:
+        count += batch.num_rows
+        if limit is not None and count > limit:
+            return None
+        selected.append(batch.select(schema.names))
+    return pa.concat_batches(selected or [pa.RecordBatch.from_pylist([], schema)])
 
 
 def explain_replay(spark: SparkSession, snapshot: SnapshotState) -> Explanation:
@@ -202,6 +228,57 @@ def _estimate_by_footer(snapshot: SnapshotState) -> int:
     return files
 
 
+# --- splits ---------------------------------------------------------------------------------------
+
+
+def task_numbers(spark: SparkSession, tasks: int, estimated_rows: int = 0) -> DataFrame:
+    """Return a number for each of some tasks, in a plan of which Spark estimates this many rows.
+
+    Spark takes the rows of a Python task for as many as its input: a few numbers would make a join
+    broadcast a table of any size. So the range is as long as the estimate, and a filter keeps the
+    first number of each task, for which Spark does not lower the estimate.
+    """
+    each = max(1, min(estimated_rows, tuning.MAX_ESTIMATED_ROWS) // tasks)
+    numbers = spark.range(0, tasks * each, 1, tasks)
+    if each == 1:
+        return numbers
+    return numbers.where(f"id % {each} = 0").selectExpr(f"id div {each} AS id")
+
+
+def num_read_tasks(estimated_files: int, minimum: int) -> int:
+    """Return the number of tasks for a table whose files are not listed."""
+    return max(minimum, min(estimated_files // tuning.FILES_PER_TASK, tuning.MAX_TASKS))
+
+
+def split_by_size(sizes: np.ndarray, tasks: int | None = None) -> list[range]:
+    """Split files into runs of about equal size: the requested number, but none tiny or huge."""
+    weights = sizes + tuning.OPEN_COST_BYTES
+    total = int(weights.sum())
+    most = min(tuning.READ_TASKS if tasks is None else tasks, total // tuning.MIN_TASK_BYTES)
+    count = max(-(-total // tuning.MAX_TASK_BYTES), most, 1)
+    middles = np.cumsum(weights) - weights // 2
+    ends = np.searchsorted(middles, total * np.arange(1, count + 1) // count)
+    starts = np.concatenate([[0], ends[:-1]])
+    return [range(a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True) if a < b]
+
+
+def split_log(
+    snapshot: SnapshotState, where: Where, num_partitions: int
+) -> tuple[list[tuple[CheckpointSplit, ...] | None], int]:
+    """Return parts of a log for tasks that find their files themselves, and slices of each part.
+
+    A part is a split of the checkpoint, or None for the tail. A task reads every n-th file of a
+    part: with n slices, each part of the log is read n times.
+    """
+    files = snapshot.segment.checkpoint
+    parts: list[tuple[CheckpointSplit, ...] | None] = [None] if snapshot.segment.tail else []
+    if files is not None:
+        checkpoint = snapshot.open_checkpoint(files)
+        parts += split_checkpoint(checkpoint, num_partitions, pruner_for(snapshot, where))
+    tasks = num_read_tasks(snapshot.estimated_files() or 0, num_partitions)
+    return parts, max(1, min(tasks // max(1, len(parts)), tuning.MAX_LOG_SLICES))
+
+
 # --- replay on executors --------------------------------------------------------------------------
 
 
@@ -212,6 +289,7 @@ def distributed_log_replay(
     *,
     where: Where = None,
     fields: Sequence[str] | None = None,
+    estimated_rows: int | None = None,
 ) -> DataFrame:
     """Return the live files of a snapshot, found by executors.
 
@@ -228,6 +306,8 @@ def distributed_log_replay(
             the checkpoint without such files are not fetched.
         fields: Columns to return besides `path`; None is all. Spark does not tell a Python task
             which columns a query uses, so this is the way to read fewer.
+        estimated_rows: What Spark takes for the number of rows, to choose joins; by default the
+            estimated number of files.
 
     Raises:
         ConfigError: An unknown field, or a store that executors cannot open.
@@ -238,17 +318,25 @@ def distributed_log_replay(
         raise ConfigError("num_partitions", f"must be at least 1, not {num_partitions}")
     check_retention_guard(snapshot)
     return skip_damaged_checkpoint(
-        snapshot, lambda usable: _replay(spark, usable, num_partitions, where, fields)
+        snapshot,
+        lambda usable: _replay(
+            spark,
+            usable,
+            (num_partitions, estimated_rows or usable.estimated_files() or 0),
+            where,
+            fields,
+        ),
     )
 
 
 def _replay(
     spark: SparkSession,
     snapshot: SnapshotState,
-    num_partitions: int,
+    counts: tuple[int, int],
     where: Where,
     fields: Sequence[str] | None,
 ) -> DataFrame:
+    num_partitions, rows = counts
     location = TableLocation.of(snapshot.store, snapshot.config, storage_options_file(spark))
     segment = snapshot.segment
     checkpoint = None
@@ -267,7 +355,7 @@ def _replay(
     if checkpoint is None:
         return live
     tasks = split_checkpoint(checkpoint, num_partitions, reader.pruner)
-    adds = map_splits(spark, tasks, reader.read_checkpoint, reader.checkpoint_schema)
+    adds = map_splits(spark, tasks, reader.read_checkpoint, reader.checkpoint_schema, rows)
     return _not_replaced(adds, tail, segment).select(columns).unionByName(live)
 
 
@@ -329,6 +417,7 @@ def map_splits(
     splits: Sequence[T],
     read: Callable[[T], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
+    estimated_rows: int = 0,
 ) -> DataFrame:
     """Return the rows that `read` yields for each split, one task per split.
 
@@ -338,7 +427,7 @@ def map_splits(
     shape = spark_schema(schema)
     if not splits:
         return spark.createDataFrame([], shape)
-    numbers = spark.range(0, len(splits), 1, len(splits))
+    numbers = task_numbers(spark, len(splits), estimated_rows)
     return numbers.mapInArrow(named_task(read.__name__, _read_splits, tuple(splits), read), shape)
 
 

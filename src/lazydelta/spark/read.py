@@ -18,6 +18,7 @@ from lazydelta.errors import ConfigError
 from lazydelta.expressions import as_predicate
 from lazydelta.expressions.nodes import Column
 from lazydelta.scan import Scan
+from lazydelta.scan.aggregates import count_from_log
 from lazydelta.scan.plan import Explanation, live_adds
 from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import (
@@ -28,7 +29,6 @@ from lazydelta.spark.arrow_conversion import (
 )
 from lazydelta.spark.arrow_reader import (
     FILE_FIELDS,
-    num_read_tasks,
     read_file_frame,
     read_file_list,
 )
@@ -41,10 +41,13 @@ from lazydelta.spark.planner import (
     distributed_log_replay,
     explain_replay,
     few_live_files,
+    list_files,
+    num_read_tasks,
     pruner_for,
 )
 from lazydelta.spark.row_filter import row_condition, untranslatable_reason
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, open_table_store
+from lazydelta.spark.spark_releases import collect_arrow
 from lazydelta.spark.tasks import SnapshotRead
 from lazydelta.table import Table
 
@@ -118,7 +121,23 @@ def read_snapshot(
     path: ReadPath = "auto",
 ) -> DataFrame:
     """Return the rows of a snapshot; see `read`."""
-    return _Plan.make(spark, snapshot, where, columns, path).frame()
+    frame = _Plan.make(spark, snapshot, where, columns, path).frame()
+    return _counted_by_log(frame, Scan(snapshot, where=where))
+
+
+def _counted_by_log(frame: DataFrame, scan: Scan) -> DataFrame:
+    """Return a DataFrame whose `count()` asks the log first; what is derived from it is Spark's.
+
+    Spark counts a DataFrame that is to be cached, because a count is how callers fill the cache.
+    """
+    count = frame.count
+
+    def counted() -> int:
+        known = None if frame.is_cached else count_from_log(scan)
+        return count() if known is None else known
+
+    frame.count = counted  # type: ignore[method-assign]
+    return frame
 
 
 def explain_read(
@@ -150,7 +169,8 @@ def to_arrow(df: DataFrame) -> pa.Table:
     """
     # PySpark resolves columns by name, and would parse a dot or a backtick in one.
     renamed = df.toDF(*(f"column{index}" for index in range(len(df.columns))))
-    parts = renamed.mapInArrow(named_task("serialize_rows", _serialize), "batch binary").toArrow()
+    task = named_task("serialize_rows", _serialize)
+    parts = collect_arrow(renamed.mapInArrow(task, "batch binary"))
     batches = (batch for part in parts.column(0) for batch in pa.ipc.open_stream(part.as_buffer()))
     # Spark sends times in the session's time zone.
     return pa.Table.from_batches(conform_batches(batches, df.schema), arrow_schema(df.schema))
@@ -262,10 +282,9 @@ class _Plan:
             return self._with(native=native, listed=files.filter(unsupported), reason=reason)
         return self._with(listed=files, reason=reason)
 
-    def _list(self) -> pa.RecordBatch:
+    def _list(self) -> pa.RecordBatch | None:
         adds = live_adds(self.snapshot, FILE_FIELDS, pruner_for(self.snapshot, self.where))
-        selected = [batch.select(FILE_FIELDS.names) for batch in adds]
-        return pa.concat_batches(selected or [pa.RecordBatch.from_pylist([], FILE_FIELDS)])
+        return list_files(adds, FILE_FIELDS)
 
     def _with(self, **changed: object) -> _Plan:
         return _Plan(**{**self.__dict__, **changed})
@@ -280,6 +299,7 @@ class _Plan:
                 settings.num_partitions,
                 where=self.where,
                 fields=FILE_FIELDS.names,
+                estimated_rows=tuning.MAX_ESTIMATED_ROWS,
             )
             return read_file_frame(files, self.read, self.schema, tasks=self._tasks())
         if self.native is None:

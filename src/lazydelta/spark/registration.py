@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazydelta.spark.conf import storage_options_file
+from lazydelta.spark.conf import replay_settings, storage_options_file
 from lazydelta.spark.source import source_named
+from lazydelta.spark.spark_releases import require_formats
 from lazydelta.spark.table_functions import register_functions
 
 if TYPE_CHECKING:
@@ -24,12 +25,16 @@ def register(spark: SparkSession, name: str = "lazydelta") -> None:
     4.2 reuse the filters pushed by one query for other queries of the same DataFrame.
 
     Args:
-        spark: A session, classic or Spark Connect; its executors need lazydelta installed. The
-            current value of its `spark.lazydelta.storageOptionsFile` is the default of the option
-            `storageOptionsFile`.
+        spark: A session, classic or Spark Connect; its executors need lazydelta installed. Its
+            settings `spark.lazydelta.storageOptionsFile` and
+            `spark.lazydelta.distributedLogReplay.*` apply as they are now.
         name: The name of the format; "delta" for code that has it, in a session without Delta's
             own package.
+
+    Raises:
+        UnsupportedOperationError: PySpark 3.5 has no formats in Python.
     """
+    require_formats("the format", "use lazydelta.spark.read, write and changes")
     file = storage_options_file(spark)
-    spark.dataSource.register(source_named(name, file))
+    spark.dataSource.register(source_named(name, file, replay_settings(spark)))
     register_functions(spark, file)

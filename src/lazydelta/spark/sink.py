@@ -14,16 +14,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
 
 from lazydelta.errors import ConfigError, InternalError
 from lazydelta.operations import WriteResult, plan_write
 from lazydelta.spark.arrow_conversion import serialize_table
+from lazydelta.spark.package_shipping import Packed
 from lazydelta.spark.serialized_snapshot import TableLocation
+from lazydelta.spark.spark_releases import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 from lazydelta.spark.worker_errors import reports_typed_errors
 from lazydelta.spark.write_tasks import PlannedWrite, combine_results, incoming_schema
 
@@ -59,7 +60,7 @@ class StreamTaskResult(TaskResult):
     query_id: str | None
 
 
-class BatchSink(DataSourceArrowWriter):
+class BatchSink(Packed, DataSourceArrowWriter):
     """One write: planned in one process, then pickled for those that write and commit."""
 
     @reports_typed_errors
@@ -89,7 +90,7 @@ class BatchSink(DataSourceArrowWriter):
         logger.warning("write aborted; vacuum removes the files of %d tasks", len(messages))
 
 
-class StreamSink(DataSourceStreamArrowWriter):
+class StreamSink(Packed, DataSourceStreamArrowWriter):
     """Batches of a stream; Spark creates one sink to write a batch and another to commit it."""
 
     @reports_typed_errors

@@ -8,18 +8,10 @@ meanwhile. What Spark serializes between them is bounded and holds no secret.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as t
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-    InputPartition,
-)
 
 from lazydelta.changes import CHANGE_FIELDS, RequestedRange
 from lazydelta.config import Config
@@ -28,11 +20,21 @@ from lazydelta.expressions import as_predicate
 from lazydelta.snapshot import SnapshotState, load_snapshot, version_at
 from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.changes import ChangesRead
+from lazydelta.spark.conf import DEFAULTS, ReplaySettings
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS, is_catalog_table, without_properties
+from lazydelta.spark.package_shipping import Packed, packed
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation
 from lazydelta.spark.sink import BatchSink, StreamSink
 from lazydelta.spark.sink_options import SinkOptions
 from lazydelta.spark.source_options import LATEST, SourceOptions
+from lazydelta.spark.spark_releases import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from lazydelta.spark.stream_reader import table_stream
 from lazydelta.spark.tasks import SnapshotRead
 from lazydelta.spark.worker_errors import one_line_errors, reports_typed_errors
@@ -47,15 +49,17 @@ __all__ = ["LazyDeltaSource", "source_named"]
 class LazyDeltaSource(DataSource):
     """A Delta table; `SourceOptions` and `SinkOptions` have the options."""
 
-    format_name = "lazydelta"
-    options_file: str | None = None
-    """Default of the option `storageOptionsFile`."""
     _pinned: SerializedSnapshot | None = None
 
-    @classmethod
-    def name(cls) -> str:
-        """Return the name of the format."""
-        return cls.format_name
+    def __init__(
+        self,
+        options: dict[str, str],
+        options_file: str | None = None,
+        replay: ReplaySettings = DEFAULTS,
+    ) -> None:
+        super().__init__(options)
+        self._options_file = options_file
+        self._replay = replay
 
     @reports_typed_errors
     def schema(self) -> t.StructType:
@@ -82,19 +86,17 @@ class LazyDeltaSource(DataSource):
     @reports_typed_errors
     def writer(self, schema: t.StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of one batch write."""
-        options = SinkOptions.parse(_options_of(self.options, schema), self.options_file)
+        options = SinkOptions.parse(_options_of(self.options, schema), self._options_file)
         return BatchSink(options, schema, overwrite=overwrite)
 
     @reports_typed_errors
     def streamWriter(self, schema: t.StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's
         """Return the writer of one batch of a stream."""
-        options = SinkOptions.parse(_options_of(self.options, schema), self.options_file)
+        options = SinkOptions.parse(_options_of(self.options, schema), self._options_file)
         return StreamSink(options, schema, overwrite=overwrite)
 
     def _parse(self, options: Mapping[str, str]) -> SourceOptions:
-        parsed = SourceOptions.parse(options)
-        file = parsed.storage_options_file or self.options_file
-        return replace(parsed, storage_options_file=file)
+        return SourceOptions.parse(options).with_defaults(self._options_file, self._replay)
 
     def _schema(self, options: SourceOptions) -> t.StructType:
         snapshot = self._snapshot(options).open()
@@ -120,15 +122,47 @@ class LazyDeltaSource(DataSource):
             raise ConfigError("schema", reason)
 
 
-def source_named(name: str, file: str | None) -> type[LazyDeltaSource]:
-    """Return a source with a format's name and a default file with storage options.
+def source_named(
+    name: str = "lazydelta", file: str | None = None, replay: ReplaySettings = DEFAULTS
+) -> type[DataSource]:
+    """Return the format as a class that Spark pickles by value, with the settings of a session.
 
-    Spark serializes a class that is made here by value.
+    Its processes import this package when they use it, and report one line if they lack it.
+
+    Args:
+        name: The name of the format.
+        file: Default of the option `storageOptionsFile`.
+        replay: Thresholds of the planner, because Spark's planning process has no session.
     """
-    if file is None and name == LazyDeltaSource.format_name:
-        return LazyDeltaSource
-    own = {"options_file": file, "format_name": name}
-    return type(LazyDeltaSource.__name__, (LazyDeltaSource,), own)
+    build = packed(partial(LazyDeltaSource, options_file=file, replay=replay))
+
+    class Source(DataSource):  # pickled by value: it may use nothing of this module
+        def __init__(self, options: dict[str, str]) -> None:
+            self.options = options
+            self.source = build()(options)
+
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def schema(self) -> t.StructType:
+            return self.source.schema()
+
+        def reader(self, schema: t.StructType) -> DataSourceReader:
+            return self.source.reader(schema)
+
+        def streamReader(self, schema: t.StructType) -> DataSourceStreamReader:  # noqa: N802
+            return self.source.streamReader(schema)
+
+        def writer(self, schema: t.StructType, overwrite: bool) -> DataSourceWriter:
+            return self.source.writer(schema, overwrite)
+
+        def streamWriter(  # noqa: N802
+            self, schema: t.StructType, overwrite: bool
+        ) -> DataSourceStreamWriter:
+            return self.source.streamWriter(schema, overwrite)
+
+    return Source
 
 
 # --- tables of Spark's catalog --------------------------------------------------------------------
@@ -152,7 +186,7 @@ def _options_of(options: Mapping[str, str], schema: t.StructType) -> Mapping[str
     return {**json.loads(stored[0]), **options} if stored else options
 
 
-class _Reader(DataSourceReader):
+class _Reader(Packed, DataSourceReader):
     """Reader of one query: planned in one process, then pickled for those that read."""
 
     def __init__(self, read: SnapshotRead | ChangesRead, schema: t.StructType) -> None:
@@ -174,7 +208,11 @@ def _read(options: SourceOptions, pinned: SerializedSnapshot) -> SnapshotRead | 
     where = as_predicate(options.where)
     if not options.read_change_feed:
         read = SnapshotRead(
-            snapshot=pinned, columns=options.columns, where=where, tasks=options.num_partitions
+            snapshot=pinned,
+            columns=options.columns,
+            where=where,
+            tasks=options.num_partitions,
+            settings=options.replay,
         )
         _ = read.scan  # validates columns and predicate
         return read

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError
+from lazydelta.spark.conf import DEFAULTS, ReplaySettings
 from lazydelta.spark.option_parsing import (
     PINNED_PATH,
     boolean,
@@ -55,7 +56,12 @@ class SourceOptions:
     storage_options_file: str | None = None
     credential: Credential | None = None
     """Given by the dotted name of a function."""
-    num_partitions: int = 50
+    num_partitions: int | None = None
+    """Requested number of tasks; by default the planner's."""
+    file_threshold: int | None = None
+    """With more files, tasks find theirs in the log; by default the session's setting."""
+    replay: ReplaySettings = field(default=DEFAULTS, metadata={"option": False})
+    """The settings of the session that registered the format, with those of the options."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -86,6 +92,13 @@ class SourceOptions:
                     reason = "a change feed takes startingVersion and endingVersion instead"
                     raise ConfigError(camel_case(name), reason)
 
+    def with_defaults(self, options_file: str | None, session: ReplaySettings) -> SourceOptions:
+        """Return the options with the settings of a session where they are not given."""
+        if self.file_threshold is not None:
+            session = replace(session, enabled=True, file_threshold=self.file_threshold)
+        file = self.storage_options_file or options_file
+        return replace(self, storage_options_file=file, replay=session)
+
     def refuse_stream_options(self) -> None:
         """Refuse options of streams and, unless it is one, of change feeds."""
         names = [*_STREAM_ONLY, *(() if self.read_change_feed else _RANGE)]
@@ -96,7 +109,7 @@ class SourceOptions:
         self._refuse(_BATCH_ONLY, "is not an option of a stream, which follows the table")
 
     def _refuse(self, names: tuple[str, ...] | list[str], reason: str) -> None:
-        defaults = {field.name: field.default for field in fields(self)}
+        defaults = {one.name: one.default for one in fields(self)}
         for name in names:
             if getattr(self, name) != defaults[name]:
                 raise ConfigError(camel_case(name), reason)
@@ -126,7 +139,7 @@ _PARSERS: dict[str, OptionParser] = {
     **dict.fromkeys(
         ("read_change_feed", "ignore_changes", "ignore_deletes", "skip_change_commits"), boolean
     ),
-    **dict.fromkeys(("version_as_of", "ending_version"), integer(0)),
+    **dict.fromkeys(("version_as_of", "ending_version", "file_threshold"), integer(0)),
     **dict.fromkeys(("max_files_per_trigger", "num_partitions"), integer(1)),
     "starting_version": _start,
     "max_bytes_per_trigger": size,

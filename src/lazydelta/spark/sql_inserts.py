@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.errors import ConfigError, QueryError, TableNotFoundError
+from lazydelta.errors import ConfigError, QueryError, TableExistsError, TableNotFoundError
 from lazydelta.operations import as_schema
 from lazydelta.schema import schema_to_json
 from lazydelta.spark.arrow_conversion import nullable_type
@@ -106,6 +106,9 @@ def created_table(spark: SparkSession, statement: CreateTable) -> DataFrame:
             attach(spark, {name: url})
         return frame_of(spark, [], "path string")
     existed = DeltaTable.isDeltaTable(spark, url)
+    if existed and rows is None and name is not None and statement.mode == "create":
+        _attach_existing(spark, name, url, statement)
+        return frame_of(spark, [], "path string")
     if rows is not None and not (existed or statement.cluster_by or statement.mode == "replace"):
         _write_new(rows, url, statement)
         if name is not None:
@@ -115,6 +118,20 @@ def created_table(spark: SparkSession, statement: CreateTable) -> DataFrame:
     if rows is not None and not (existed and statement.mode == "createIfNotExists"):
         write(rows, url)  # a commit of its own
     return frame_of(spark, [], "path string")
+
+
+def _attach_existing(spark: SparkSession, name: str, url: str, statement: CreateTable) -> None:
+    """Give an existing table a name, as Delta Spark does if the listed columns are the table's.
+
+    Raises:
+        TableExistsError: The name is taken, or the table has other columns.
+    """
+    columns = as_schema(statement.columns or "", where=url)
+    found = open_table(spark, url).schema
+    same = [(f.name, f.type) for f in columns] == [(f.name, f.type) for f in found]
+    if find_name(spark, name) is not None or not same:
+        raise TableExistsError(url)
+    attach(spark, {name: url})
 
 
 def _write_new(rows: DataFrame, url: str, statement: CreateTable) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import InputPartition
 
 from lazydelta.changes import RequestedRange, find_range, read_commits
 from lazydelta.errors import LogGapError
@@ -21,8 +20,10 @@ from lazydelta.expressions import as_predicate
 from lazydelta.log import LogFile
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spark.changes import ChangesRead
+from lazydelta.spark.planner import split_by_size
+from lazydelta.spark.spark_releases import InputPartition
 from lazydelta.spark.stream_log import StreamLog
-from lazydelta.spark.tasks import ZERO, FileRange, SnapshotRead, file_sizes, split_by_size
+from lazydelta.spark.tasks import ZERO, FileRange, SnapshotRead, file_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -211,6 +212,7 @@ class StreamReads:
             where=as_predicate(self.options.where),
             files=files,
             tasks=self.options.num_partitions,
+            settings=self.options.replay,
         )
 
     # --- rows
@@ -263,7 +265,7 @@ def _cut(files: pa.Table, budget: Budget) -> tuple[pa.Table, bool]:
 
 
 def _split_slices(
-    slices: Sequence[tuple[LogFile, int, np.ndarray]], tasks: int
+    slices: Sequence[tuple[LogFile, int, np.ndarray]], tasks: int | None
 ) -> Iterator[tuple[CommitSlice, ...]]:
     """Yield the files of commits in runs of about equal size."""
     if not slices:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader
-
 from lazydelta.errors import (
     ConfigError,
     StreamSchemaError,
@@ -20,7 +18,9 @@ from lazydelta.errors import (
 from lazydelta.log import earliest_version, list_log
 from lazydelta.snapshot import find_segment, version_since
 from lazydelta.spark.arrow_conversion import conform_batches
+from lazydelta.spark.package_shipping import Packed
 from lazydelta.spark.source_options import LATEST, SourceOptions
+from lazydelta.spark.spark_releases import DataSourceStreamReader
 from lazydelta.spark.stream_batches import Budget, StreamReads
 from lazydelta.spark.stream_offsets import Offset
 from lazydelta.spark.worker_errors import one_line_errors, reports_typed_errors
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import types as t
-    from pyspark.sql.datasource import InputPartition
 
     from lazydelta.spark.serialized_snapshot import SerializedSnapshot
+    from lazydelta.spark.spark_releases import InputPartition
 
 __all__ = ["table_stream"]
 
@@ -72,7 +72,7 @@ def table_stream(
     return _UnlimitedStream(options, pinned, schema)
 
 
-class _Stream(DataSourceStreamReader):
+class _Stream(Packed, DataSourceStreamReader):
     """Common part of the streams; subclasses decide where a batch ends."""
 
     def __init__(

@@ -2,7 +2,8 @@
 
 Each is one task in a Python worker of an executor, which opens the table itself. PySpark lets a
 function that returns Arrow batches have a fixed schema only, so `delta_changes`, whose columns are
-those of the table, returns rows one by one: `lazydelta.spark.changes` is the way for many.
+those of the table, returns rows one by one: `lazydelta.spark.changes` is the way for many, and
+beyond `tuning.FUNCTION_ROWS` the only one.
 """
 
 from __future__ import annotations
@@ -10,24 +11,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.functions import udtf
-from pyspark.sql.udtf import AnalyzeResult
 
 from lazydelta.changes import CHANGE_FIELDS
 from lazydelta.config import Config
 from lazydelta.errors import ArgumentError
+from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import read_schema
+from lazydelta.spark.package_shipping import packed
 from lazydelta.spark.result_frames import DETAIL, HISTORY, detail_rows, history_rows
 from lazydelta.spark.serialized_snapshot import TableLocation
+from lazydelta.spark.spark_releases import AnalyzeResult
 from lazydelta.spark.table_names import split_version
 from lazydelta.spark.worker_errors import one_line_errors, reports_typed_errors
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-    from pyspark.sql.udtf import AnalyzeArgument
+
+    from lazydelta.spark.spark_releases import AnalyzeArgument
 
 __all__ = ["register_functions"]
 
@@ -35,6 +39,7 @@ _FILES = (
     "path string, size bigint, modificationTime timestamp, partitionValues map<string,string>, "
     "numRecords bigint, hasDeletionVector boolean"
 )
+_TOO_MANY = "returns at most {:,} rows, in one task: use lazydelta.spark.changes for more"
 _HEALTH = "check string, severity string, message string, cure string, cost string"
 
 
@@ -45,31 +50,39 @@ def register_functions(spark: SparkSession, options_file: str | None) -> None:
         spark: The session.
         options_file: The JSON file with storage options, on the machines that open tables.
     """
-    own: dict[str, Any] = {"options_file": options_file}
     for name, (base, schema) in _FUNCTIONS.items():
-        # Made here, so that Spark serializes it by value, with the file.
-        if schema is None:
-            own = {**own, "analyze": staticmethod(_analysis(options_file))}
-        function = type(base.__name__, (base,), own)
-        made: Any = udtf(function, returnType=schema)
+        made: Any = udtf(_by_value(base, options_file, analyzed=schema is None), returnType=schema)
         spark.udtf.register(name, made)
+
+
+def _by_value(base: type[_Function], options_file: str | None, *, analyzed: bool) -> type[Any]:
+    """Return a function that Spark pickles by value: executors without this package say so."""
+    build = packed(base(options_file))
+
+    class Function:
+        def eval(self, *given: Any, **named: Any) -> Iterator[tuple[Any, ...]]:
+            yield from build().eval(*given, **named)
+
+    class AnalyzedFunction(Function):
+        @staticmethod
+        def analyze(*given: AnalyzeArgument, **named: AnalyzeArgument) -> AnalyzeResult:
+            return build().analyze(*given, **named)
+
+    return AnalyzedFunction if analyzed else Function
 
 
 class _Function:
     """A function of a table."""
 
-    options_file: str | None = None
+    def __init__(self, options_file: str | None) -> None:
+        self._options_file = options_file
 
     def _table(self, path: str) -> Table:
-        return _opened(path, self.options_file)
-
-
-def _opened(path: str, options_file: str | None) -> Table:
-    if not isinstance(path, str):
-        raise ArgumentError("path", "must be the location of a table, as a string")
-    config = Config.from_env()
-    location = TableLocation(root=path, config=config, options_file=options_file)
-    return Table(location.open(), config)
+        if not isinstance(path, str):
+            raise ArgumentError("path", "must be the location of a table, as a string")
+        config = Config.from_env()
+        location = TableLocation(root=path, config=config, options_file=self._options_file)
+        return Table(location.open(), config)
 
 
 class _History(_Function):
@@ -112,23 +125,21 @@ class _Changes(_Function):
         with one_line_errors():
             feed = self._table(path).changes(starting_version=start, ending_version=end)
             with feed.to_reader() as rows:
-                yield from _rows_of(rows)
-
-
-def _analysis(options_file: str | None) -> Callable[..., AnalyzeResult]:
-    """Return the function that Spark calls for the columns of `delta_changes`."""
+                for number, row in enumerate(_rows_of(rows)):
+                    if number == tuning.FUNCTION_ROWS:
+                        raise ArgumentError("delta_changes", _TOO_MANY.format(number))
+                    yield row
 
     @reports_typed_errors
     def analyze(
+        self,
         path: AnalyzeArgument,
-        start: AnalyzeArgument | None = None,  # noqa: ARG001 - of the call
+        start: AnalyzeArgument | None = None,  # noqa: ARG002 - of the call
         end: AnalyzeArgument | None = None,
     ) -> AnalyzeResult:
-        version = None if end is None else end.value
-        snapshot = _opened(str(path.value), options_file).snapshot(version)
+        """Return the columns, which Spark requests when it analyzes a query."""
+        snapshot = self._table(str(path.value)).snapshot(None if end is None else end.value)
         return AnalyzeResult(read_schema(snapshot, None, CHANGE_FIELDS))
-
-    return analyze
 
 
 def _rows_of(batches: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:

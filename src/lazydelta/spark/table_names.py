@@ -12,17 +12,18 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from pyspark.errors import PySparkException
 
 from lazydelta.config import Config
 from lazydelta.errors import ArgumentError, ConfigError, TableNotFoundError
-from lazydelta.spark.conf import storage_options_file
+from lazydelta.spark.conf import replay_settings, storage_options_file
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS, PINNED_PATH
 from lazydelta.spark.serialized_snapshot import open_table_store
 from lazydelta.spark.source import source_named
+from lazydelta.spark.spark_releases import require_formats
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
@@ -104,8 +105,10 @@ def attach(spark: SparkSession, tables: Mapping[str, str | os.PathLike[str]]) ->
     Raises:
         TableNotFoundError: There is no table at a location.
         ConfigError: The name belongs to another table or view, or a location holds a secret.
+        UnsupportedOperationError: PySpark 3.5 has no formats in Python.
     """
-    spark.dataSource.register(source_named("lazydelta", storage_options_file(spark)))
+    require_formats("attach", "use lazydelta.spark.read(spark, url).createOrReplaceTempView(name)")
+    spark.dataSource.register(_source(spark))
     for name, url in tables.items():
         address = split_version(str(url))
         quoted = quoted_name(name)
@@ -115,6 +118,10 @@ def attach(spark: SparkSession, tables: Mapping[str, str | os.PathLike[str]]) ->
                 raise ConfigError(name, "belongs to another table or view: choose another name")
             spark.sql(f"DROP TABLE {quoted}")
         spark.sql(f"CREATE TABLE {quoted} USING lazydelta {_place(address)}")
+
+
+def _source(spark: SparkSession) -> Any:
+    return source_named(file=storage_options_file(spark), replay=replay_settings(spark))
 
 
 def _place(address: TableAddress) -> str:

@@ -1,8 +1,9 @@
 """Read of one version, split into input partitions: planned in one process, read in others.
 
-A plan of few files lists them and splits the list by size. A plan of many files lists none: tasks
-get splits of the log, find the live files in them and read those. So the memory of the planner and
-the size of the plan do not grow with the table.
+Spark's planning process has no session, so the rules of `spark.planner` are applied here without
+jobs. A plan of few files lists them and splits the list by size. A plan of many files lists none:
+tasks get splits of the log, find the live files in them and read those. So the memory of the
+planner and the size of the plan do not grow with the table.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import InputPartition
 
 from lazydelta._arrow import from_mask, from_numpy, string_scalar, to_numpy
 from lazydelta.config import ReadOptions
 from lazydelta.protocol.schemas import ADD
 from lazydelta.replay import SeenFiles
 from lazydelta.scan import Scan
-from lazydelta.scan.plan import CheckpointSplit, SplitReader, split_checkpoint, split_tail
+from lazydelta.scan.plan import CheckpointSplit, SplitReader, split_tail
 from lazydelta.scan.read import read_files
 from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_scalar
-from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import serialize_table
-from lazydelta.spark.planner import pruner_for
+from lazydelta.spark.conf import DEFAULTS, ReplaySettings
+from lazydelta.spark.planner import list_files, pruner_for, split_by_size, split_log
+from lazydelta.spark.spark_releases import InputPartition
 from lazydelta.store import is_local
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from lazydelta.log import LogSegment
     from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 
-__all__ = ["ZERO", "FileRange", "FilesPartition", "LogPartition", "SnapshotRead", "file_sizes",
-    "split_by_size"]  # fmt: skip
+__all__ = ["ZERO", "FileRange", "FilesPartition", "LogPartition", "SnapshotRead", "file_sizes"]
 
 _LOCAL, _REMOTE = 1, 4
 LONG = PrimitiveType("long")
@@ -110,10 +110,10 @@ class SnapshotRead:
     columns: tuple[str, ...] | None = None
     where: Predicate | None = None
     files: FileRange = FileRange()
-    tasks: int = 50
-    """Requested number of tasks; small tables get fewer."""
-    max_listed_files: int = 10_000
-    """With more files, tasks find theirs in the log."""
+    tasks: int | None = None
+    """Requested number of tasks, instead of the planner's."""
+    settings: ReplaySettings = DEFAULTS
+    """With more files than the threshold, tasks find theirs in the log."""
 
     @cached_property
     def scan(self) -> Scan:
@@ -126,18 +126,16 @@ class SnapshotRead:
 
     def plan(self) -> list[InputPartition]:
         """Return the input partitions."""
-        selected: list[pa.RecordBatch] = []
-        count = 0
+        limit = self.settings.file_threshold if self.settings.enabled else None
         with self.scan.add_batches() as batches:
-            for batch in batches:
-                adds = self.files.filter(batch)
-                count += adds.num_rows
-                if count > self.max_listed_files:
-                    return self._log_partitions()
-                selected.append(adds.select(_FIELDS.names))
-        if not count:
+            files = list_files(map(self.files.filter, batches), _FIELDS, limit)
+        if files is None:
+            most = self.tasks or self.settings.num_partitions
+            parts, slices = split_log(self.scan.snapshot, self.where, most)
+            return [LogPartition(part, at, slices) for part in parts for at in range(slices)]
+        if not files.num_rows:
             return []
-        table = pa.Table.from_batches(selected).combine_chunks()
+        table = pa.Table.from_batches([files])
         runs = split_by_size(file_sizes(table), self.tasks)
         return [FilesPartition(serialize_table(table.slice(run.start, len(run)))) for run in runs]
 
@@ -157,18 +155,6 @@ class SnapshotRead:
             yield from batches
 
     # --- splits of the log
-
-    def _log_partitions(self) -> list[InputPartition]:
-        snapshot = self.scan.snapshot
-        files = snapshot.segment.checkpoint
-        work: list[tuple[CheckpointSplit, ...] | None] = [None] if snapshot.segment.tail else []
-        if files is not None:
-            pruner = pruner_for(snapshot, self.where)
-            work += split_checkpoint(snapshot.open_checkpoint(files), self.tasks, pruner)
-        expected = snapshot.estimated_files() or 0
-        slice_count = max(self.tasks, expected // tuning.FILES_PER_LOG_TASK)
-        slices = max(1, min(slice_count // max(1, len(work)), tuning.MAX_LOG_SLICES))
-        return [LogPartition(splits, at, slices) for splits in work for at in range(slices)]
 
     def _matching_adds(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
         """Yield the files of the partition's slice that may match."""
@@ -220,15 +206,3 @@ def _tail_keys(reader: SplitReader, segment: LogSegment) -> SeenFiles:
 def file_sizes(files: pa.Table) -> np.ndarray:
     """Return the sizes of files; an unknown size is 0."""
     return to_numpy(pc.fill_null(files.column("size").combine_chunks(), ZERO))
-
-
-def split_by_size(sizes: np.ndarray, tasks: int) -> list[range]:
-    """Split files into runs of about equal size: the requested number, but none tiny or huge."""
-    weights = sizes + tuning.OPEN_COST_BYTES
-    total = int(weights.sum())
-    most = min(tasks, total // tuning.MIN_TASK_BYTES)
-    count = max(-(-total // tuning.MAX_TASK_BYTES), most, 1)
-    middles = np.cumsum(weights) - weights // 2
-    ends = np.searchsorted(middles, total * np.arange(1, count + 1) // count)
-    starts = np.concatenate([[0], ends[:-1]])
-    return [range(a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True) if a < b]

@@ -18,8 +18,12 @@ OPEN_COST_BYTES = 4 << 20
 """Cost of opening a file, in bytes; the default of Spark's `parquet.openCostInBytes`."""
 FILES_PER_TASK, MAX_TASKS = 64, 2000
 """Of a read whose files are not listed."""
-FILES_PER_LOG_TASK, MAX_LOG_SLICES = 1000, 16
-"""Of a data source whose tasks find their files in the log."""
+MAX_LOG_SLICES = 16
+"""Of a part of the log, if tasks find their files there: each slice reads the part again."""
+FUNCTION_ROWS = 1_000_000
+"""Rows of the table function `delta_changes`: one task converts them one by one."""
+MAX_ESTIMATED_ROWS = 1 << 26
+"""Length of a range that states the size of a table: more than Spark broadcasts, and quick."""
 MAX_BROADCAST_KEYS = 2_000_000
 """Files of the tail whose keys are broadcast instead of shuffled."""
 MAX_SCANS = 64

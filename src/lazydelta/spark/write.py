@@ -15,6 +15,7 @@ from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.delta_write_options import delta_arguments
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.serialized_snapshot import TableLocation, open_table_store
+from lazydelta.spark.spark_releases import collect_arrow
 from lazydelta.spark.write_tasks import (
     RESULT,
     PlannedWrite,
@@ -163,8 +164,8 @@ def _run(
         df = df.hint("rebalance", *columns)
     # PySpark resolves columns by name, and would parse a dot or a backtick in one.
     df = df.toDF(*(f"column{index}" for index in range(len(df.columns))))
-    results = df.mapInArrow(named_task("write_rows", write_rows, planned), RESULT).toArrow()
-    return writing.finish(collect_results(results), replacement)
+    results = df.mapInArrow(named_task("write_rows", write_rows, planned), RESULT)
+    return writing.finish(collect_results(collect_arrow(results)), replacement)
 
 
 def _partition_columns(df: DataFrame, partition_columns: Sequence[str]) -> list[str]:

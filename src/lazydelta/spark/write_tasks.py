@@ -28,6 +28,7 @@ from lazydelta.schema import ArrayType, MapType, StructType, parse_schema, to_ar
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation
+from lazydelta.spark.spark_releases import collation
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
@@ -226,9 +227,9 @@ def _refuse_collations(kind: t.DataType, path: str) -> None:
         case t.MapType():
             _refuse_collations(kind.keyType, f"{path}.key")
             _refuse_collations(kind.valueType, f"{path}.value")
-        case t.StringType() if not kind.isUTF8BinaryCollation():
+        case t.StringType() if (name := collation(kind)) is not None:
             raise SchemaError(
-                f"column {path!r}: strings with the collation {kind.collation} cannot be written; "
+                f"column {path!r}: strings with the collation {name} cannot be written; "
                 "cast the column to STRING COLLATE UTF8_BINARY"
             )
 

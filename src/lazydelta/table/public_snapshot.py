@@ -38,7 +38,7 @@ class Snapshot(SnapshotState, Outputs):
     _internal_names: ClassVar[frozenset[str]] = frozenset(
         {
             *("store", "config", "segment", "resolver", "commits", "checksum", "hint", "footers"),
-            "listed_ms",
+            *("listed_ms", "tail_keys"),
             *("column_mapping_mode", "generates_columns", "in_commit_timestamps"),
             *("open_checkpoint", "requested_timestamp"),
         }

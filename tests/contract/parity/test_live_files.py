@@ -79,6 +79,7 @@ def built(store, commits, layout):
     return table
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("layout", FEW_LAYOUTS)
 @pytest.mark.parametrize(("commits", "expected"), CASES)
 def test_live_files(commits, expected, layout):
@@ -120,6 +121,7 @@ LONG = [
 LONG_LIVE = ["a", "b#v2", "c", "e", "f", "g", "j", "k"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("layout", FEW_LAYOUTS)
 @pytest.mark.parametrize("config", CONFIGS)
 def test_configuration_does_not_change_the_result(layout, config):
@@ -129,6 +131,7 @@ def test_configuration_does_not_change_the_result(layout, config):
         assert sorted(read(store, CONFIGS[config])) == LONG_LIVE, name
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("local", [True, False], ids=["local", "remote"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_live_files_of_a_long_history(layout, local):
@@ -138,6 +141,7 @@ def test_live_files_of_a_long_history(layout, local):
         assert sorted(read(store)) == LONG_LIVE, name
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("layout", FEW_LAYOUTS)
 @pytest.mark.parametrize("rows", [1, 1000])
 def test_a_limit_returns_distinct_live_files(layout, rows):
@@ -169,6 +173,7 @@ def test_forward_returns_the_checkpoint_first():
     assert READERS["forward"](store) == ["b", "c"]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "trip", ["!txn", "!metaData", "!protocol", "!domainMetadata", "!cdc", "!odd", "+t#v1 -t"]
 )

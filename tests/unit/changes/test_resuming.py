@@ -54,6 +54,7 @@ FEEDS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("wishes", FEEDS.values(), ids=FEEDS)
 def test_changes_continue_after_every_batch(store, wishes):
     every = open_feed(store, **wishes).to_arrow().to_pylist()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.optimize.curve_sort import CurveSort
     from lazydelta.operations.optimize.file_selection import Selection
     from lazydelta.operations.optimize.request import OptimizeRequest, OptimizeResult
-    from lazydelta.operations.optimize.rewriting import Rewriter
+    from lazydelta.operations.optimize.rewriting import Rewriter, recorded_rows
     from lazydelta.operations.optimize.workers import LocalWorkers, SelectedBins
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "optimize_table",
     "partition_codes",
     "purge_table",
+    "recorded_rows",
 ]
 
 __getattr__ = lazy_exports(
@@ -44,7 +45,7 @@ __getattr__ = lazy_exports(
         "curve_sort": ("CurveSort",),
         "file_selection": ("Selection",),
         "request": ("OptimizeRequest", "OptimizeResult"),
-        "rewriting": ("Rewriter",),
+        "rewriting": ("Rewriter", "recorded_rows"),
         "workers": ("LocalWorkers", "SelectedBins"),
     },
 )

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lazydelta._memory import release_memory
 from lazydelta._parallel import ordered_map
+from lazydelta.errors import InternalError
+from lazydelta.formats import num_records
 from lazydelta.operations.dml.table_rules import plain_rows
 from lazydelta.operations.optimize import tuning
 from lazydelta.operations.optimize.cluster_files import tagged
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.uncommitted_files import UncommittedFiles
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["Rewriter"]
+__all__ = ["Rewriter", "recorded_rows"]
 
 _FALSE = build_scalar(False, PrimitiveType("boolean"))
 
@@ -106,12 +109,29 @@ class Rewriter:
         return ordered_map(rewrite, bins, width=self.bins_at_once)
 
     def rewrite(self, snapshot: SnapshotState, one: Bin) -> pa.Table:
-        """Write the rows of a bin to new files, and return their add actions."""
+        """Write the rows of a bin to new files, and return their add actions.
+
+        Raises:
+            InternalError: The new files do not have as many rows as were read.
+        """
+        num_read = 0
+
+        def counted(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            nonlocal num_read
+            for batch in rows:
+                num_read += batch.num_rows
+                yield batch
+
         with self.rows(snapshot, one) as rows:
-            ordered: Iterable[pa.RecordBatch] = rows
+            ordered: Iterable[pa.RecordBatch] = counted(rows)
             if self.clustering is not None:
-                ordered = self.clustering.sorted(snapshot, one, rows, self.read_options(snapshot))
-            return self.tagged(self.write(snapshot, ordered))
+                options = self.read_options(snapshot)
+                ordered = self.clustering.sorted(snapshot, one, ordered, options)
+            adds = self.tagged(self.write(snapshot, ordered))
+        num_written = recorded_rows(adds)
+        if num_written != num_read:
+            raise InternalError(f"{num_written:,} of {num_read:,} rows were rewritten")
+        return adds
 
     def rows(self, snapshot: SnapshotState, one: Bin) -> Any:
         """Return a context manager with the rows of a bin, row ids included."""
@@ -138,6 +158,11 @@ class Rewriter:
             memory_limit=max(self.memory // tuning.READ_SHARE, 1),
             files_at_once=1 if self.clustering is None or self.threads == 1 else None,
         )
+
+
+def recorded_rows(adds: pa.Table) -> int:
+    """Return the number of rows of new files by their statistics."""
+    return pc.sum(num_records(adds.column("stats").combine_chunks())).as_py() or 0
 
 
 def _bins_at_once() -> int:

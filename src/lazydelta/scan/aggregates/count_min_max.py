@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lazydelta.scan.read.reading import ReadableScan
     from lazydelta.schema import StructField
 
-__all__ = ["MinMax", "count", "min_max"]
+__all__ = ["MinMax", "count", "count_from_log", "min_max"]
 
 _NULL_TYPES = ("void", "null")
 
@@ -70,6 +70,19 @@ def count(scan: ReadableScan) -> int:
                 rows_read = sum(batch.num_rows for batch in batches)
     rows = total + rows_read
     return rows if scan.limit is None else min(rows, scan.limit)
+
+
+def count_from_log(scan: ReadableScan) -> int | None:
+    """Return the number of rows of a scan without a limit; None if files would have to be read."""
+    statistics = FileStatistics(scan)
+    total = 0
+    with Stream(statistics.planned_adds(stats=False)) as planned:
+        for adds in planned:
+            rows = statistics.live_rows(adds)
+            if rows.null_count or not statistics.all_match(adds).all():
+                return None
+            total += pc.sum(rows).as_py() or 0
+    return total
 
 
 def min_max(scan: ReadableScan, column: str) -> MinMax:

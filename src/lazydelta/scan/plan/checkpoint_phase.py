@@ -7,6 +7,7 @@ of files seen in the tail.
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +24,7 @@ from lazydelta.scan.plan import tuning
 from lazydelta.scan.plan.add_columns import add_leaf_columns, project_adds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from lazydelta.log.checkpoints import Checkpoint, Leaf, LeafReader
     from lazydelta.replay import Reconciler
@@ -62,6 +63,10 @@ class _Window:
     def unit(self, run: Sequence[int]) -> Unit:
         """Return the unit of adds that are decoded together."""
         return ("leaf", self.leaf, run[0])
+
+    def num_rows(self) -> int:
+        """Return the number of rows to decode."""
+        return sum(self.reader.metadata.row_group(group).num_rows for group in self.row_groups)
 
     def clipped(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the adds to read."""
@@ -128,36 +133,52 @@ class CheckpointScan:
         self._share = share
         self._sections: list[tuple[int, int, int]] = []
         self._last_group_matched = False
-        self._decoding: BackgroundIterator[Piece] | None = None
+        self._decoding: BackgroundIterator[Piece] | Generator[Piece] | None = None
 
-    def start(self, *, rows: int, row_groups_at_once: int) -> None:
+    def start(self, *, rows: int, row_groups_at_once: int, ahead: bool = True) -> None:
         """Start decoding in the background; the caller must call `close`.
 
         Decoding is most of the work and releases the GIL, so it has its own thread. It does not
         depend on the files seen in the tail, so it may start while the tail is being read.
+
+        Args:
+            rows: Rows that are decoded at once.
+            row_groups_at_once: Row groups that are read at once.
+            ahead: Whether to decode ahead of the consumer. Otherwise the consumer's thread decodes
+                whole row groups, so that no decoder is held between two of them.
         """
-        decode = partial(self._decode, rows, row_groups_at_once)
-        self._decoding = BackgroundIterator(decode, depth=tuning.DECODED_BATCHES_AHEAD)
+        if ahead:
+            decode = partial(self._decode, rows, row_groups_at_once)
+            self._decoding = BackgroundIterator(decode, depth=tuning.DECODED_BATCHES_AHEAD)
+        else:
+            self._decoding = self._decode(rows, row_groups_at_once, tuning.WHOLE_ROWS)
 
     def batches(self) -> Iterator[Piece]:
         """Yield the live adds with the leaf and row group they start in; batches may be empty."""
-        for unit, adds in self._decoding or ():
-            yield unit, self._live(adds)
+        return map(self._live_piece, self._decoding or ())  # a loop would hold the last one
 
     def close(self) -> None:
         """Stop decoding and close the files."""
         if self._decoding is not None:
             self._decoding.close()
 
-    def _decode(self, rows: int, row_groups_at_once: int) -> Iterator[Piece]:
+    def _decode(self, rows: int, row_groups_at_once: int, whole_rows: int = 0) -> Generator[Piece]:
+        """Yield decoded adds; windows of at most `whole_rows` rows are decoded at once."""
         windows = self._windows(row_groups_at_once)
         # A remote window is fetched while the one before it is decoded.
         ahead = 1 + tuning.WINDOWS_AHEAD if self.checkpoint.is_remote else 1
         with closing(ordered_map(self._fetch, windows, width=ahead)) as fetched:
             for window in fetched:
                 try:
-                    yield from self._decode_window(window, rows)
-                    window.reader.release(window.row_groups)
+                    count = window.num_rows()
+                    if not 0 < count <= whole_rows:
+                        yield from self._decode_window(window, rows)
+                        window.reader.release(window.row_groups)
+                    else:
+                        decoded = deque(self._decode_window(window, count))
+                        window.reader.release(window.row_groups)
+                        while decoded:
+                            yield decoded.popleft()
                 finally:
                     if window.is_last:
                         window.reader.close()
@@ -290,6 +311,9 @@ class CheckpointScan:
         kept = to_mask(mask)
         self._metrics.files_pruned += len(kept) - int(np.count_nonzero(kept))
         return kept
+
+    def _live_piece(self, piece: Piece) -> Piece:
+        return piece[0], self._live(piece[1])
 
     def _live(self, adds: pa.RecordBatch) -> pa.RecordBatch:
         batch = project_adds(adds, self._schema)

@@ -112,6 +112,7 @@ def striped(pieces: Iterator[Piece], share: Share | None) -> Iterator[Piece]:
     for unit, adds in pieces:
         if unit[0] == "leaf":
             yield unit, adds
+            del adds  # before the next ones are decoded
             continue
         before = counts.get(unit, 0)
         counts[unit] = before + adds.num_rows

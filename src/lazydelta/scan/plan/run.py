@@ -112,6 +112,7 @@ class ScanRun:
         self._share = share
         self._skipped_damage = False
         self._is_placed = False
+        self._shares_keys = False
         self.metrics = ScanMetrics()
 
     @property
@@ -143,17 +144,21 @@ class ScanRun:
             false_positive_rate=self._config.remove_set_false_positive_rate,
         )
         self._reconciler = Reconciler(seen, self._snapshot.resolver.keys)
+        del seen
         self._spool = BatchSpool(memory_limit=self._config.remove_set_memory_limit)
         try:
             for placed in self._limited(striped(self._phases(), self._share)):
                 if self.metrics.time_to_first_file_ms is None:
                     self.metrics.time_to_first_file_ms = 1000 * (time.perf_counter() - started)
                 yield placed
+                del placed  # a slice of all the adds that were decoded with it
             self.metrics.complete = True
         finally:
+            seen = self._reconciler.seen
             self._record_seen_files(seen)
             self.metrics.live_files = self._exact_file_count(len(seen))
-            seen.close()
+            if not self._shares_keys:
+                seen.close()
             self._spool.close()
             count_requests()
             self.metrics.seconds = time.perf_counter() - started
@@ -173,15 +178,16 @@ class ScanRun:
             skip -= skipped
             delivered += skipped
             for start in range(skipped, adds.num_rows, rows):
-                batch = adds.slice(start, rows)
+                count = min(rows, adds.num_rows - start)
                 if remaining is not None:
-                    batch = batch.slice(0, remaining)
-                    remaining -= batch.num_rows
-                self.metrics.files_emitted += batch.num_rows
-                delivered += batch.num_rows
-                yield batch, Position(unit, delivered)
+                    count = min(count, remaining)
+                    remaining -= count
+                self.metrics.files_emitted += count
+                delivered += count
+                yield adds.slice(start, count), Position(unit, delivered)
                 if remaining == 0:
                     return
+            del adds  # before the next ones are decoded
         if skip:
             reason = "its position is not in the log, which was changed"
             raise ResumeTokenError(self._snapshot.store.root, reason)
@@ -198,6 +204,7 @@ class ScanRun:
             if self._choice.strategy == "reverse":
                 is_first = self._starts_in((), TAIL)
                 yield from self._tail(self._tail_files(segment), emits=is_first)
+                self._share_keys(segment)
                 yield from self._checkpoint(segment)
             else:
                 yield from self._forward(segment)
@@ -218,6 +225,7 @@ class ScanRun:
             emits = not self._starts_in(REFERENCE)
             for _, batch in self._tail(self._tail_files(segment), emits=emits):
                 self._spool.append(batch)
+            self._share_keys(segment)
             if not self._starts_in(TAIL):
                 yield from self._checkpoint(segment, started)
         yield from self._spooled()
@@ -244,12 +252,29 @@ class ScanRun:
             self.metrics.commits_scanned += batch.commits
             trip = find_trip(batch, self._config.tripwire)
             known = batch if trip is None else _newer_than(batch, trip.version)
+            del batch
             rows = self._reconciler.live_rows(known)
             if len(rows) and emits:
-                adds = take_adds(known.add, rows, known.versions, _ADD_SCHEMA)
-                yield unit, self._matching(adds)
+                adds = self._matching(take_adds(known.add, rows, known.versions, _ADD_SCHEMA))
+                del known  # before the consumer takes its time
+                yield unit, adds
+                del adds
             if trip is not None:
                 raise _TrippedError(trip)
+
+    def _share_keys(self, segment: LogSegment) -> None:
+        """Use the keys of another scan of the tail that has read it too: they are the same."""
+        seen = self._reconciler.seen
+        if seen.spilled_runs == 0:
+            tail = tuple(file.name for file in segment.tail)
+            self._reconciler.seen = self._snapshot.tail_keys.setdefault(tail, seen)
+            self._shares_keys = True
+
+    def _own_keys(self) -> None:
+        """Copy the keys before others are added."""
+        if self._shares_keys:
+            self._reconciler.seen = self._reconciler.seen.copied()
+            self._shares_keys = False
 
     def _matching(self, adds: pa.RecordBatch) -> pa.RecordBatch:
         """Return the adds that may match, with the requested fields."""
@@ -278,6 +303,7 @@ class ScanRun:
                 for unit, batch in self._checkpoint_batches(scan):
                     emitted += batch.num_rows
                     yield unit, batch
+                    del batch
         except LogCorruptError as error:
             # Other shares may not find it, and a second one has no exact position.
             if self._share is not None or (self._skipped_damage and self._is_placed):
@@ -303,7 +329,11 @@ class ScanRun:
         # Without a limit, decode larger batches; `_limited` slices them to the configured size.
         factor = 1 if self._limit is not None else tuning.FULL_SCAN_BATCH_FACTOR
         at_once = 1 if keys_only else self._config.checkpoint_row_groups_per_batch
-        scan.start(rows=factor * self._config.batch_rows, row_groups_at_once=at_once)
+        scan.start(
+            rows=factor * self._config.batch_rows,
+            row_groups_at_once=at_once,
+            ahead=self._config.prefetch_batches > 0,
+        )
         return scan
 
     def _checkpoint_batches(self, scan: CheckpointScan) -> Iterator[Piece]:
@@ -329,6 +359,7 @@ class ScanRun:
             reason = "a checkpoint was damaged, and the one before it was replaced"
             raise ResumeTokenError(segment.table, reason)
         self._skipped_damage = True
+        self._own_keys()
         self._mark_delivered(segment, delivered)
         unit = ("older", name, delivered)
         below = [file for file in older.commits if file.version <= segment.base_version]

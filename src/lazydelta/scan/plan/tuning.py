@@ -8,6 +8,9 @@ SHARED_NULLS_MAX = 1 << 16
 """Length of that shared array, per type."""
 DECODED_BATCHES_AHEAD = 4
 """Checkpoint batches decoded ahead of a slow consumer."""
+WHOLE_ROWS = 1 << 15
+"""Row groups of at most this many rows are decoded at once by a scan that does not read ahead. A
+decoder between two batches holds more than their rows; of a larger row group it holds less."""
 FIRST_WINDOW_BYTES = 4 << 20
 """Bytes of the first row groups of a remote checkpoint that are fetched together."""
 WINDOW_BYTES = 32 << 20

@@ -36,11 +36,16 @@ def delivered(
         key: Signs the tokens.
     """
     count = state.delivered
+
+    def with_token(placed: tuple[pa.RecordBatch, Any]) -> Delivered:
+        nonlocal count
+        batch, position = placed
+        count += batch.num_rows
+        token = replace(state, position=position, delivered=count)
+        return Delivered(batch, token.to_text(key))
+
     with Stream(batches) as stream:
-        for batch, position in stream:
-            count += batch.num_rows
-            token = replace(state, position=position, delivered=count)
-            yield Delivered(batch, token.to_text(key))
+        yield from map(with_token, stream)  # a loop would hold the last batch
 
 
 def scan_digest(kind: str, predicate: object, *facts: object) -> str:

@@ -15,9 +15,9 @@ from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.dml.frame_columns import SOURCE_ROW, quoted
 from lazydelta.spark.jobs import named_task
+from lazydelta.spark.planner import split_by_size
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot
-from lazydelta.spark.tasks import split_by_size
-from lazydelta.spark.tuning import READ_TASKS
+from lazydelta.spark.spark_releases import collect_arrow
 from lazydelta.spark.write_tasks import (
     RESULT,
     PlannedWrite,
@@ -113,7 +113,7 @@ class RowWriter:
         # PySpark resolves columns by name, and would parse a dot or a backtick in one.
         rows = rows.toDF(*(f"column{index}" for index in range(len(rows.columns))))
         task = named_task("write_rows", _write_numbered_rows, planned, numbers)
-        tables, count = collect_tables(rows.mapInArrow(task, RESULT).toArrow())
+        tables, count = collect_tables(collect_arrow(rows.mapInArrow(task, RESULT)))
         adds = pa.concat_tables([ADDS.empty_table(), *tables]).combine_chunks()
         marks = furthest_values(enforcement.identity, map(_high_water_marks, tables))
         return WrittenRows(adds, count, marks)
@@ -123,10 +123,7 @@ class RowWriter:
         if not adds.num_rows:
             return CHANGE_FILES.empty_table()
         sizes = adds.column("size").to_numpy()
-        parts = [
-            serialize_table(adds.slice(run.start, len(run)))
-            for run in split_by_size(sizes, READ_TASKS)
-        ]
+        parts = [serialize_table(adds.slice(run.start, len(run))) for run in split_by_size(sizes)]
         changes = _AddedChanges(
             snapshot=self._snapshot,
             enforcement=enforcement,
@@ -136,7 +133,7 @@ class RowWriter:
         )
         numbers = self.spark.range(0, len(parts), 1, len(parts))
         task = named_task("write_changes", _write_added_changes, changes)
-        tables, _ = collect_tables(numbers.mapInArrow(task, RESULT).toArrow())
+        tables, _ = collect_tables(collect_arrow(numbers.mapInArrow(task, RESULT)))
         return pa.concat_tables([CHANGE_FILES.empty_table(), *tables]).combine_chunks()
 
     @property

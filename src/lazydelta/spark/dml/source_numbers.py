@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 
 from lazydelta._arrow import from_numpy, to_numpy
 from lazydelta.spark.dml.frame_columns import SOURCE_ROW
+from lazydelta.spark.spark_releases import collect_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +39,7 @@ class SourceNumbers:
     def of(cls, source: DataFrame) -> SourceNumbers:
         """Count the rows of the partitions of a source with `SOURCE_ROW`."""
         partition = f.expr(f"shiftright({SOURCE_ROW}, {_PARTITION_BITS})").alias("partition")
-        counted = source.groupBy(partition).count().toArrow().sort_by("partition")
+        counted = collect_arrow(source.groupBy(partition).count()).sort_by("partition")
         counts = counted.column("count").to_numpy()
         return cls(counted.column("partition").to_numpy(), np.cumsum(counts) - counts)
 

@@ -11,6 +11,7 @@ from pyspark.sql import types as t
 from lazydelta.errors import SchemaMismatchError
 from lazydelta.spark.arrow_conversion import nullable_type
 from lazydelta.spark.dml.frame_columns import quoted
+from lazydelta.spark.spark_releases import VARIANTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["StoredValues", "leaves"]
 
 _TIMES = (t.DateType, t.TimestampType, t.TimestampNTZType)
-_NESTED = (t.StructType, t.ArrayType, t.MapType, t.VariantType)
+_NESTED = (t.StructType, t.ArrayType, t.MapType, *VARIANTS)
 
 MissingFields = Literal["refuse", "null", "keep"]
 

@@ -26,10 +26,8 @@ from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.dml.frame_columns import FILE, INDEX, NUMBERED_FILES, ROW
 from lazydelta.spark.jobs import named_task
-from lazydelta.spark.planner import pruner_for
+from lazydelta.spark.planner import pruner_for, split_by_size
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot
-from lazydelta.spark.tasks import split_by_size
-from lazydelta.spark.tuning import READ_TASKS
 from lazydelta.store import is_local
 
 if TYPE_CHECKING:
@@ -177,7 +175,7 @@ class TargetFiles:
     @property
     def num_tasks(self) -> int:
         """How many tasks should read the files."""
-        return max(1, len(split_by_size(_sizes(self.numbered()), READ_TASKS)))
+        return max(1, len(split_by_size(_sizes(self.numbered()))))
 
     def rows(self, columns: Sequence[str], where: Predicate | None = None) -> DataFrame:
         """Return columns of the files' rows, `FILE` and `ROW`.
@@ -209,7 +207,7 @@ class TargetFiles:
             return self.spark.createDataFrame([], schema)
         parts = [
             files.slice(run.start, len(run)).serialize().to_pybytes()
-            for run in split_by_size(_sizes(files), READ_TASKS)
+            for run in split_by_size(_sizes(files))
         ]
         task = named_task(name, _map_parts, parts, partial(function, *arguments))
         return self.spark.range(0, len(parts), 1, len(parts)).mapInArrow(task, schema)

@@ -19,7 +19,6 @@ from pyspark.sql import functions as f
 from lazydelta.errors import InternalError
 from lazydelta.expressions.nodes import IsTrue, Not
 from lazydelta.operations.dml import split_by_statistics
-from lazydelta.spark.arrow_reader import num_read_tasks
 from lazydelta.spark.conf import replay_settings
 from lazydelta.spark.dml.frame_columns import INDEX, NUMBERED_FILES
 from lazydelta.spark.dml.target import RowRead, TargetFiles, read_rows, rows_schema
@@ -28,8 +27,10 @@ from lazydelta.spark.planner import (
     choose_replay,
     distributed_log_replay,
     few_live_files,
+    num_read_tasks,
     pruner_for,
 )
+from lazydelta.spark.spark_releases import collect_arrow, frame_of_arrow
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class ReplayedFiles:
         if not numbers:
             return TargetFiles.listed(self.spark, self.snapshot, ADDS.empty_table())
         wanted = pa.table([pa.array(numbers, pa.int64())], pa.schema([INDEX]))
-        wanted_frame = self.spark.createDataFrame(wanted, "index long")
+        wanted_frame = frame_of_arrow(self.spark, wanted, "index long")
         files = self._frame([INDEX.name, *ADDS.names])
         found = files.join(f.broadcast(wanted_frame), INDEX.name, "left_semi")
         return self._target(found).chosen(numbers)
@@ -164,7 +165,7 @@ class ReplayedFiles:
         return self._target(files)
 
     def _target(self, files: DataFrame) -> TargetFiles:
-        found = files.toArrow().combine_chunks()
+        found = collect_arrow(files).combine_chunks()
         adds = found.select(ADDS.names).cast(ADDS)
         numbers = found.column(INDEX.name).combine_chunks()
         if pc.count_distinct(numbers).as_py() != len(numbers):

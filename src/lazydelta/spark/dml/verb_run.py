@@ -36,6 +36,7 @@ from lazydelta.spark.dml.frame_columns import CLAUSE, POSITIONS
 from lazydelta.spark.dml.positions import load_bitmap
 from lazydelta.spark.dml.target import UNTRACKED, RowRead, TargetFiles, rows_schema
 from lazydelta.spark.jobs import named_task
+from lazydelta.spark.spark_releases import collect_arrow, frame_of_arrow
 from lazydelta.spark.write_tasks import RESULT, collect_tables
 from lazydelta.transaction import ADDS, CHANGE_FILES
 
@@ -132,7 +133,7 @@ class VerbRun:
     ) -> tuple[list[pa.Table], int]:
         files = self._task(chosen, tracking=tracking)
         task = named_task(name, function, files, *arguments)
-        return collect_tables(self._positions(chosen).mapInArrow(task, RESULT).toArrow())
+        return collect_tables(collect_arrow(self._positions(chosen).mapInArrow(task, RESULT)))
 
     def _task(
         self,
@@ -157,7 +158,7 @@ class VerbRun:
         frames = [] if self.positions is None else [self.positions]
         if decided := [number for number in chosen.numbers.to_pylist() if number in self.decided]:
             entries = pa.table([pa.array(decided, pa.int64())], ["file"])
-            files = self.target.spark.createDataFrame(entries, "file long")
+            files = frame_of_arrow(self.target.spark, entries, "file long")
             tasks = min(len(decided), self.target.num_tasks)
             names = ("count", "repeated", "rows")
             columns = (f"CAST(NULL AS {POSITIONS[n].dataType.simpleString()}) {n}" for n in names)
@@ -199,7 +200,7 @@ def load_rows(rows: Sequence[Any]) -> list[Any]:
     bitmaps: dict[tuple[int, int], Any] = {}
     for key, frame in frames.items():
         numbers = [one.file for one in rows if getattr(one, "positions", None) is frame]
-        found = frame.where(f.col("file").isin(numbers)).select("file", "rows").toArrow()
+        found = collect_arrow(frame.where(f.col("file").isin(numbers)).select("file", "rows"))
         for file, data in zip(*(column.to_pylist() for column in found.columns), strict=True):
             known = bitmaps.get((key, file))
             bitmaps[key, file] = load_bitmap(data) | known if known else load_bitmap(data)
@@ -227,7 +228,7 @@ def matched_rows(
     positions = None if positions is None else positions.persist()
     try:
         if positions is not None:
-            counts = positions.select(*counts.column_names).toArrow()
+            counts = collect_arrow(positions.select(*counts.column_names))
         sums = _sums(counts, "file", "count")
         touched = undecided.chosen(list(sums))
         rows = []

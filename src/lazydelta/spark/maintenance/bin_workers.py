@@ -17,6 +17,7 @@ from lazydelta.spark.conf import replay_settings
 from lazydelta.spark.maintenance.cluster_shuffle import ClusterShuffle
 from lazydelta.spark.maintenance.select_bins import BinSelection
 from lazydelta.spark.planner import choose_replay, map_splits
+from lazydelta.spark.spark_releases import collect_arrow
 from lazydelta.spark.write_tasks import RESULT, collect_tables, task_result
 
 if TYPE_CHECKING:
@@ -95,10 +96,10 @@ class ExecutorWorkers:
         for number, one in enumerate(bins):
             adds = done.get(number)
             if adds is None:
-                adds = shuffle.cluster(one)
+                adds = shuffle.cluster(one, files)
             if adds is None:
-                adds = self._run(whole, [(number, serialize_table(one.files))])[number]
-            yield files.add(adds)
+                adds = files.add(self._run(whole, [(number, serialize_table(one.files))])[number])
+            yield adds
 
     def _run(self, task: _BinTask, parts: Sequence[tuple[int, bytes]]) -> dict[int, pa.Table]:
         """Rewrite bins in a task each, and return the add actions by the number of the bin.
@@ -108,7 +109,7 @@ class ExecutorWorkers:
         """
         if not parts:
             return {}
-        found = map_splits(self._table.spark, parts, task.rewrite_bin, _RESULTS).toArrow()
+        found = collect_arrow(map_splits(self._table.spark, parts, task.rewrite_bin, _RESULTS))
         tables, _ = collect_tables(found)
         done = dict(zip(found.column(_NUMBER.name).to_pylist(), tables, strict=True))
         if done.keys() != {number for number, _ in parts} or len(tables) != len(parts):

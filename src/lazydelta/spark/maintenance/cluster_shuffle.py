@@ -14,29 +14,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as f
 
 from lazydelta._arrow import from_numpy, to_numpy
-from lazydelta.operations.optimize import Bin
+from lazydelta.errors import InternalError
+from lazydelta.operations.optimize import Bin, recorded_rows
 from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.jobs import named_task
-from lazydelta.spark.planner import map_splits
-from lazydelta.spark.tasks import split_by_size
+from lazydelta.spark.planner import map_splits, split_by_size
+from lazydelta.spark.spark_releases import collect_arrow, repartition_by_id
 from lazydelta.spark.write_tasks import RESULT, collect_results, task_result
+from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
+    from lazydelta.operations import UncommittedFiles
     from lazydelta.operations.optimize import CurveSort, Rewriter
     from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 
 __all__ = ["ClusterShuffle"]
 
 _SAMPLE = pa.schema([("rows", pa.binary())])
-_SHUFFLED = pa.schema([("range", pa.int32()), ("rows", pa.binary())])
+_SHUFFLED = pa.schema([("range", pa.int32()), ("rows", pa.binary()), ("count", pa.int64())])
+"""Rows of a range. Each task that reads also sends the number of its rows, to one range more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +50,17 @@ class ClusterShuffle:
     snapshot: SerializedSnapshot
     rewriter: Rewriter
 
-    def cluster(self, one: Bin) -> pa.Table | None:
+    def cluster(self, one: Bin, files: UncommittedFiles) -> pa.Table | None:
         """Write the rows of a bin in the order of the curve; return the add actions.
 
         None if the sampled files have no rows, so that nothing is known of the others.
+
+        Args:
+            one: The bin.
+            files: Records the new files.
+
+        Raises:
+            InternalError: The new files do not have as many rows as were read.
         """
         clustering = self.rewriter.clustering
         assert clustering is not None  # noqa: S101 - the caller clusters
@@ -66,16 +76,20 @@ class ClusterShuffle:
             num_bytes=one.size * tuning.CLUSTER_EXPANSION,
             bucket_bytes=max(memory // tuning.CLUSTER_MEMORY_SHARE, 1),
         )
-        task = replace(task, ranges=ranges, finer=finer)
         parts = _split(one.files, tuning.CLUSTER_TASKS)
+        task = replace(task, ranges=ranges, finer=finer, num_parts=len(parts))
         rows = map_splits(self.spark, parts, task.scatter, _SHUFFLED)
-        shuffled = rows.repartitionById(len(ranges.buckets) + 1, f.col("range"))
+        shuffled = repartition_by_id(rows, task.counts + 1, "range")
         written = shuffled.mapInArrow(named_task("write_range", task.write), RESULT)
-        return self.rewriter.tagged(collect_results(written.toArrow()).adds)
+        done = collect_results(collect_arrow(written))
+        files.add(done.adds)
+        if done.rows:
+            raise InternalError(f"clustering read and wrote different rows: {done.rows:+,}")
+        return self.rewriter.tagged(done.adds)
 
     def _sample(self, task: _ClusterTask, files: pa.Table) -> list[pa.RecordBatch]:
         parts = _split(files, tuning.SAMPLE_TASKS)
-        found = map_splits(self.spark, parts, task.sample, _SAMPLE).toArrow()
+        found = collect_arrow(map_splits(self.spark, parts, task.sample, _SAMPLE))
         tables = (pa.ipc.open_stream(rows) for rows in found.column("rows").to_pylist())
         return [batch for table in tables for batch in table if batch.num_rows]
 
@@ -97,6 +111,14 @@ class _ClusterTask:
     """Its buckets are the tasks that write files."""
     finer: CurveSort | None = None
     """Its buckets are sorted in memory."""
+    num_parts: int = 0
+    """How many tasks read."""
+
+    @property
+    def counts(self) -> int:
+        """The range of the row counts."""
+        assert self.ranges is not None  # noqa: S101
+        return len(self.ranges.buckets) + 1
 
     def sample(self, part: bytes) -> Iterator[pa.RecordBatch]:
         """Yield a sample of the rows of files."""
@@ -113,41 +135,49 @@ class _ClusterTask:
             yield pa.RecordBatch.from_arrays([pa.array([serialize_table(rows)])], schema=_SAMPLE)
 
     def scatter(self, part: bytes) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of files by range."""
+        """Yield the rows of files by range, and their number."""
         assert self.ranges is not None  # noqa: S101
-        one = Bin(pa.ipc.open_stream(part).read_all())
+        one, count = Bin(pa.ipc.open_stream(part).read_all()), 0
         with self.rewriter.rows(self.snapshot.open(), one) as rows:
             for parts in self.ranges.scattered(rows, tuning.SHUFFLE_BUFFER):
-                numbers = pa.array([number for number, _ in parts], pa.int32())
-                blobs = [_serialized(batch) for _, batch in parts]
-                yield pa.RecordBatch.from_arrays([numbers, pa.array(blobs)], schema=_SHUFFLED)
+                numbers = [number for number, _ in parts]
+                counts = [batch.num_rows for _, batch in parts]
+                count += sum(counts)
+                yield _shuffled(numbers, [_serialized(batch) for _, batch in parts], counts)
+        yield _shuffled([self.counts], [b""], [count])
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows of a range in the order of the curve."""
-        ranges, finer, count = self.ranges, self.finer, 0
+        """Write the rows of a range in the order of the curve; or add up the row counts."""
+        for first in batches:
+            number = first.column("range")[0].as_py()
+            received = chain([first], batches)
+            if number == self.counts:
+                yield from task_result(lambda: self._sum_counts(received))  # noqa: B023
+            else:
+                yield from task_result(lambda: self._write_range(number, received))  # noqa: B023
+
+    def _sum_counts(self, batches: Iterable[pa.RecordBatch]) -> tuple[pa.Table, int]:
+        counts = [count for batch in batches for count in batch.column("count").to_pylist()]
+        if len(counts) != self.num_parts:
+            raise InternalError(f"{len(counts)} row counts of {self.num_parts} tasks")
+        return ADDS.empty_table(), -sum(counts)  # those of all tasks add up to 0
+
+    def _write_range(self, number: int, batches: Iterable[pa.RecordBatch]) -> tuple[pa.Table, int]:
+        ranges, finer, layout = self.ranges, self.finer, self.rewriter.layout
         assert ranges is not None  # noqa: S101
         assert finer is not None  # noqa: S101
+        # A range has about the target size: what exceeds it does not become a file of its own.
+        most = int(layout.target_file_bytes * tuning.RANGE_SLACK)
+        rewriter = replace(self.rewriter, layout=replace(layout, target_file_bytes=most))
+        ordered = ranges.part(finer, number).sorted(_rows(batches))
+        adds = rewriter.write(self.snapshot.open(), ordered)
+        return adds, recorded_rows(adds)
 
-        def ordered() -> Iterator[pa.RecordBatch]:
-            for first in batches:
-                number = first.column("range")[0].as_py()
-                rows = _rows(chain([first], batches))
-                yield from ranges.part(finer, number).sorted(rows)
 
-        def counted() -> Iterator[pa.RecordBatch]:
-            nonlocal count
-            for batch in ordered():
-                count += batch.num_rows
-                yield batch
-
-        def work() -> tuple[pa.Table, int]:
-            layout = self.rewriter.layout
-            # A range has about the target size: what exceeds it does not become a file of its own.
-            most = int(layout.target_file_bytes * tuning.RANGE_SLACK)
-            rewriter = replace(self.rewriter, layout=replace(layout, target_file_bytes=most))
-            return rewriter.write(self.snapshot.open(), counted()), count
-
-        return task_result(work)
+def _shuffled(ranges: list[int], rows: list[bytes], counts: list[int]) -> pa.RecordBatch:
+    columns = [pa.array(ranges, pa.int32()), pa.array(rows, pa.binary()),
+        pa.array(counts, pa.int64())]  # fmt: skip
+    return pa.RecordBatch.from_arrays(columns, schema=_SHUFFLED)
 
 
 def _serialized(batch: pa.RecordBatch) -> bytes:

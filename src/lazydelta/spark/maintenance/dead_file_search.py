@@ -35,6 +35,7 @@ from lazydelta.spark.arrow_conversion import spark_schema
 from lazydelta.spark.conf import replay_settings
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.planner import choose_replay, live_files, map_splits
+from lazydelta.spark.spark_releases import frame_of_arrow
 from lazydelta.store import is_local, lists_from_offsets
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class DistributedFiles:
         arrays = [*paths_added_since(self._search.versions.snapshot)]
         if arrays:
             paths = pa.table([pa.concat_arrays(arrays)], _PATHS)
-            added = self._search.table.spark.createDataFrame(paths, spark_schema(_PATHS))
+            added = frame_of_arrow(self._search.table.spark, paths, spark_schema(_PATHS))
             self._count(self._dead.join(f.broadcast(added), "path", "left_anti"))
 
     def close(self) -> None:
@@ -248,7 +249,7 @@ class _Search:
                 frame = spark.read.parquet(inventory)
         elif hasattr(inventory, "__arrow_c_stream__"):
             rows = pa.RecordBatchReader.from_stream(inventory).read_all()
-            frame = spark.createDataFrame(rows, spark_schema(rows.schema))
+            frame = frame_of_arrow(spark, rows, spark_schema(rows.schema))
         else:
             frame = inventory
         check_inventory(frame.columns)

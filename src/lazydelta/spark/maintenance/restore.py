@@ -21,6 +21,7 @@ from lazydelta.spark.conf import replay_settings
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.maintenance.open_table import OpenTable
 from lazydelta.spark.planner import choose_replay, distributed_log_replay, map_splits
+from lazydelta.spark.spark_releases import collect_arrow
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class ExecutorRestore:
             return self._local.existing(target, adds)
         parts = [serialize_table(adds.slice(at, step)) for at in range(0, adds.num_rows, step)]
         task = _RestoreTask(snapshot=self._table.saved(target))
-        found = map_splits(self._table.spark, parts, task.existing, _PRESENCE).toArrow()
+        found = collect_arrow(map_splits(self._table.spark, parts, task.existing, _PRESENCE))
         tables = (pa.ipc.open_stream(files) for files in found.column("files").to_pylist())
         missing = [path for paths in found.column("missing").to_pylist() for path in paths]
         return pa.concat_tables([one.read_all() for one in tables]).combine_chunks(), missing
@@ -140,7 +141,7 @@ class ExecutorRestore:
 
 
 def _only_in(files: DataFrame, others: DataFrame) -> pa.Table:
-    found = files.join(others.select("key"), "key", "left_anti").toArrow()
+    found = collect_arrow(files.join(others.select("key"), "key", "left_anti"))
     return found.select(ADDS.names).cast(ADDS).combine_chunks()
 
 

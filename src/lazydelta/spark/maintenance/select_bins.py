@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as f
 
 from lazydelta._arrow import from_mask, from_numpy
 from lazydelta.formats import num_records
@@ -27,6 +26,7 @@ from lazydelta.spark.arrow_conversion import serialize_table, spark_schema
 from lazydelta.spark.conf import replay_settings
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.planner import choose_replay, distributed_log_replay
+from lazydelta.spark.spark_releases import repartition_by_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -117,7 +117,7 @@ class BinSelection:
         candidates = files.mapInArrow(
             named_task("select_files", self.task.candidates), spark_schema(_SLOTS)
         )
-        slots = candidates.repartitionById(self.task.slots, f.col("slot"))
+        slots = repartition_by_id(candidates, self.task.slots, "slot")
         return slots.mapInArrow(named_task("pack_bins", self.task.bins), spark_schema(_BINS))
 
 

@@ -99,6 +99,7 @@ def changed(rows, predicate, verb):
     return [{**row, verb: SETS[verb][1](row)} if matches(row) else row for row in rows]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", TABLES)
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=table_rows, steps=steps, partitioned=st.booleans())

@@ -56,6 +56,7 @@ MERGES = {
 PAIRS = [(first, second) for first in MERGES for second in [first, *verbs.VERBS]]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("names", PAIRS, ids="-and-".join)
 def test_every_order_is_serial_or_a_conflict(monkeypatch, names):
     monkeypatch.setattr(verbs, "VERBS", {**verbs.VERBS, **MERGES})

@@ -188,6 +188,7 @@ def make(directory, target, properties, partitioned):
     return ld.Table.open(directory)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", TABLES)
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

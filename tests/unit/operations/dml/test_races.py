@@ -90,6 +90,7 @@ def after(rows, verb):
     return [*rows, *APPENDED] if verb == "append" else changed(rows, *verb)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", TABLES)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=table_rows, winners=winners, mine=verbs, partitioned=st.booleans())

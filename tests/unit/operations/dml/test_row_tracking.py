@@ -97,6 +97,7 @@ steps = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", TABLES)
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps, partitioned=st.booleans())

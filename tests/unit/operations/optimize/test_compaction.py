@@ -13,10 +13,12 @@ import lazydelta as ld
 from lazydelta.errors import (
     ColumnNotFoundError,
     ConfigError,
+    InternalError,
     MetadataChangedError,
     PredicateError,
     TableNotFoundError,
 )
+from lazydelta.operations.optimize import rewriting
 from lazydelta.operations.optimize.rewriting import Rewriter
 from tests.unit.operations.optimize.support import (
     VECTORS,
@@ -335,3 +337,15 @@ def test_random_histories_keep_their_rows(tmp_path, steps, properties, partition
         history[table.version] = rows_of(table)
     assert {version: rows_of(table, version) for version in history} == history
     assert rows_of(table) == theirs(table)
+
+
+def test_rows_that_a_rewrite_loses_are_not_committed(tmp_path, monkeypatch):
+    write = rewriting.write_data_files
+    monkeypatch.setattr(
+        rewriting, "write_data_files", lambda rows, **how: write(list(rows)[1:], **how)
+    )
+    table = make(tmp_path, numbered(30))
+    version = table.version
+    with pytest.raises(InternalError, match="of 30 rows were rewritten"):
+        table.optimize()
+    assert table.version == version

@@ -183,6 +183,7 @@ def as_spark_has_them(named):
     return pa.array(found, pa.int32()).cast(pa.date32())
 
 
+@pytest.mark.sample(2)
 @pytest.mark.usefixtures("_read_by")
 @pytest.mark.parametrize("pages", [False, True])
 def test_row_group_and_page_bounds_lose_no_row(tmp_path, monkeypatch, pages):

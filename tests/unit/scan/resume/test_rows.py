@@ -63,6 +63,7 @@ SCANS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("wishes", SCANS.values(), ids=SCANS)
 def test_rows_continue_after_every_batch(store, wishes):
     every = open_table(store).scan(**wishes).to_arrow().to_pylist()
