@@ -14,7 +14,6 @@ CAPABILITIES = ("columnMapping", "deletionVectors", "typeWidening", "variantType
 RECORDS = FileRecords(capabilities=frozenset(CAPABILITIES))
 LIMITS = {"batch_files": 3, "batch_rows": 7}
 MOST_ROWS = 700
-MOST_BREAKS = 60
 
 ENTRIES = {f"table{number}": entry for number, entry in enumerate(golden_tables())}
 TABLES = {name: entry["name"] for name, entry in ENTRIES.items()}
@@ -53,9 +52,3 @@ def is_same(found, expected):
     if found.equals(expected):
         return True
     return found.schema == expected.schema and repr(found.to_pylist()) == repr(expected.to_pylist())
-
-
-def breaks(batches):
-    """Return the positions to continue at: all of them, or some of very many."""
-    step = -(-len(batches) // MOST_BREAKS)
-    return range(0, len(batches), max(1, step))
