@@ -51,11 +51,11 @@ class Limits:
     request_bytes: int = 65_536
     """Maximum size of a request: address and headers, or a Flight command."""
     connections: int = 1024
-    """Maximum number of connections."""
+    """Maximum number of connections over HTTP."""
     handshake_seconds: float = 20.0
-    """How long a connection may stay without a request."""
+    """How long an HTTP connection may stay without a request."""
     failed_logins: int = 30
-    """Invalid credentials per address and minute; beyond them requests are refused unread."""
+    """Invalid credentials per address and minute; beyond them HTTP requests are refused unread."""
     drain_seconds: float = 30.0
     """How long running scans may continue after SIGTERM."""
 
