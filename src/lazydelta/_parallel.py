@@ -10,6 +10,8 @@ from contextlib import closing, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from lazydelta._cancellation import inherited
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
@@ -30,6 +32,7 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T], *, width: int) -
     if width <= 1:
         yield from map(function, items)
         return
+    function = inherited(function)
     with ThreadPoolExecutor(width, thread_name_prefix="lazydelta-io") as pool:
         pending: deque[Future[R]] = deque()
         try:
@@ -48,6 +51,7 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T], *, width: int) -
 def start_thread(function: Callable[[], R]) -> Future[R]:
     """Call a function in a new thread; the future has its result or its error."""
     future: Future[R] = Future()
+    function = inherited(function)
 
     def run() -> None:
         try:
@@ -123,7 +127,10 @@ class BackgroundIterator(Generic[T]):
         self._channel: _Channel[T] = _Channel(depth)
         self._items = self._channel.items()
         self._worker = threading.Thread(
-            target=self._channel.run, args=(produce,), name="lazydelta-prefetch", daemon=True
+            target=inherited(self._channel.run),
+            args=(produce,),
+            name="lazydelta-prefetch",
+            daemon=True,
         )
         self._worker.start()
 
@@ -161,7 +168,7 @@ def unordered_merge(
     channel: _Channel[T] = _Channel(depth)
     with ThreadPoolExecutor(width, thread_name_prefix="lazydelta-io") as pool:
         try:
-            running = [pool.submit(channel.run, source) for source in sources]
+            running = [pool.submit(inherited(channel.run), source) for source in sources]
             for _ in running:
                 yield from channel.items()  # until one of them ends
         finally:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from lazydelta._cancellation import Cancellation
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
@@ -27,14 +29,18 @@ class Stream(Generic[T]):
         self._items = items
         self._lock = threading.Lock()
         self._closing = threading.RLock()  # a second close waits for the first
-        self._is_pulling = False  # in a worker thread; guarded by the lock, like `_is_closed`
+        self._is_pulling = False  # guarded by the lock, like `_is_closed`
         self._is_closed = False
+        self._cancellation = Cancellation()
 
     def __iter__(self) -> Iterator[T]:
         return self
 
     def __next__(self) -> T:
-        return next(self._items)
+        item: T = self._advance()
+        if item is _END:
+            raise StopIteration
+        return item
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self._each()
@@ -43,7 +49,7 @@ class Stream(Generic[T]):
         import asyncio  # slow to import, and already imported by the caller
 
         try:
-            while (items := await asyncio.to_thread(self._pull)) is not None:
+            while (items := await asyncio.to_thread(self._next_items)) is not None:
                 for item in items:
                     yield item
         except asyncio.CancelledError:
@@ -54,14 +60,20 @@ class Stream(Generic[T]):
             await asyncio.to_thread(self.close)
             raise
 
-    def _pull(self) -> Iterable[T] | None:
+    def _next_items(self) -> Iterable[T] | None:
         """Return the next items, waiting for them; None at the end."""
+        item = self._advance()
+        return None if item is _END else (item,)
+
+    def _advance(self) -> Any:
+        """Return the next of `_items`, or the end; another thread may close it meanwhile."""
         with self._lock:
             if self._is_closed:
-                return None
+                return _END
             self._is_pulling = True
         try:
-            return self._next_items()
+            with self._cancellation.active():
+                return next(self._items, _END)
         finally:
             with self._lock:
                 self._is_pulling = False
@@ -69,21 +81,19 @@ class Stream(Generic[T]):
             if is_closed:  # while this thread was waiting
                 self._close_items()
 
-    def _next_items(self) -> Iterable[T] | None:
-        item = next(self._items, _END)
-        return None if item is _END else (item,)
-
     def close(self) -> None:
         """Stop the work, and release threads, files and memory, before this returns.
 
-        While an `async for` waits for an item this returns at once, and its worker thread closes
-        the stream when the item arrives.
+        While another thread waits for an item this returns at once. Requests to a store are
+        cancelled, and that thread closes the stream as soon as it waits no more.
         """
         with self._lock:
             self._is_closed = True
-            if self._is_pulling:
-                return
-        self._close_items()
+            is_pulling = self._is_pulling
+        if is_pulling:
+            self._cancellation.cancel()
+        else:
+            self._close_items()
 
     def _close_items(self) -> None:
         close = getattr(self._items, "close", None)
@@ -110,7 +120,10 @@ class FlatStream(Stream[T]):
     def __next__(self) -> T:
         while True:
             if self._batch is None:
-                self._batch = iter(next(self._items))
+                batch = self._advance()
+                if batch is _END:
+                    raise StopIteration
+                self._batch = iter(batch)
             item = next(self._batch, _END)
             if item is not _END:
                 return item
@@ -118,7 +131,9 @@ class FlatStream(Stream[T]):
 
     def _next_items(self) -> Iterable[T] | None:
         batch, self._batch = self._batch, None
-        return next(self._items, None) if batch is None else batch
+        if batch is None:
+            batch = self._advance()
+        return None if batch is _END else batch
 
     def _close_items(self) -> None:
         self._batch = None

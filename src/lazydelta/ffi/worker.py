@@ -16,6 +16,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from lazydelta._cancellation import Cancellation
 from lazydelta.errors import ConfigError, DeltaError, InternalError
 from lazydelta.ffi import tuning
 from lazydelta.ffi.arrow_frames import batch_frame, schema_frame
@@ -45,6 +46,7 @@ class Request(NamedTuple):
     kind: int
     number: int
     payload: bytes
+    work: Cancellation
 
 
 class Worker:
@@ -53,7 +55,6 @@ class Worker:
     def __init__(self, host: socket.socket) -> None:
         self._host = host
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
-        self._cancelled = 0  # number of the latest request that the host cancelled
         self._tables = OpenTables()
 
     def run(self) -> None:
@@ -71,9 +72,10 @@ class Worker:
                 self._send_error(request.number, problem)
 
     def _answer(self, request: Request) -> None:
-        answer = self._start(request.kind, _fields(request.payload))
-        with answer.batches as batches:
-            self._send_batches(request.number, answer, batches)
+        with request.work.active():
+            answer = self._start(request.kind, _fields(request.payload))
+            with answer.batches as batches:
+                self._send_batches(request, answer, batches)
         # After the stream is closed: the host may send the next request now.
         self._send(_END, request.number)
 
@@ -82,14 +84,14 @@ class Worker:
             return self._tables.open(*fields)
         return self._tables.lazy(*fields) if kind == _LAZY else self._tables.plan(*fields)
 
-    def _send_batches(self, number: int, answer: Answer, batches: Iterable[Delivered]) -> None:
+    def _send_batches(self, request: Request, answer: Answer, batches: Iterable[Delivered]) -> None:
         version = struct.pack("=q", answer.version)
-        self._send(_SCHEMA, number, version, schema_frame(answer.schema))
+        self._send(_SCHEMA, request.number, version, schema_frame(answer.schema))
         for batch, token in batches:
-            if self._cancelled == number:
+            if request.work.is_set:
                 break
             positions, block = batch_frame(batch, token)
-            self._send(_BATCH, number, positions, memoryview(block))
+            self._send(_BATCH, request.number, positions, memoryview(block))
 
     def _send_error(self, number: int, error: DeltaError) -> None:
         strings = (error_kind(error), str(error))
@@ -106,15 +108,17 @@ class Worker:
             os._exit(0)  # the host is gone
 
     def _receive(self) -> None:
-        """Queue requests; a cancellation overtakes them."""
+        """Queue requests, and cancel the newest one: the host sends the next when it has ended."""
+        newest: Request | None = None
         with suppress(OSError):
             while len(head := self._host.recv(_HEAD.size, socket.MSG_WAITALL)) == _HEAD.size:
                 kind, number, length = _HEAD.unpack(head)
                 payload = self._host.recv(length, socket.MSG_WAITALL) if length else b""
-                if kind == _CANCEL:
-                    self._cancelled = number
-                else:
-                    self._requests.put(Request(kind, number, payload))
+                if kind != _CANCEL:
+                    newest = Request(kind, number, payload, Cancellation())
+                    self._requests.put(newest)
+                elif newest is not None and newest.number == number:
+                    newest.work.cancel()
         os._exit(0)
 
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from lazydelta._cancellation import is_cancelled
 from lazydelta.errors import ConfigError, ScanCancelledError, ScanDeadlineError
 from lazydelta.serving.flight_plan import parse_command
 from lazydelta.serving.streams import requested_changes, requested_scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lazydelta.serving.access import Principal
     from lazydelta.serving.request import ScanRequest
     from lazydelta.serving.service import ScanService
@@ -48,7 +47,6 @@ def run_action(
     principal: Principal,
     name: str,
     request: ScanRequest | None,
-    cancelled: Callable[[], bool],
 ) -> bytes:
     """Run an action, and return the answer.
 
@@ -63,7 +61,7 @@ def run_action(
         if name == "refresh":
             version = service.tables.open(principal, request.table).snapshot().version
             return orjson.dumps({"table": request.table, "version": version})
-        return orjson.dumps(_explained(service, principal, request, cancelled), default=str)
+        return orjson.dumps(_explained(service, principal, request), default=str)
 
 
 def _health(service: ScanService) -> dict[str, Any]:
@@ -72,12 +70,7 @@ def _health(service: ScanService) -> dict[str, Any]:
     return {"status": status, "running": admission.running, "waiting": admission.waiting}
 
 
-def _explained(
-    service: ScanService,
-    principal: Principal,
-    request: ScanRequest,
-    cancelled: Callable[[], bool],
-) -> dict[str, Any]:
+def _explained(service: ScanService, principal: Principal, request: ScanRequest) -> dict[str, Any]:
     """Plan all files of a request, and return the explanation."""
     table = service.tables.open(principal, request.table)
     if request.mode == "changes":
@@ -89,7 +82,7 @@ def _explained(
     limit = request.limit if request.mode == "files" else None
     with found.file_batches(limit=limit) as batches:
         for _ in batches:
-            if cancelled():
+            if is_cancelled():
                 raise ScanCancelledError
             if time.monotonic() > deadline:
                 raise ScanDeadlineError(seconds)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
@@ -18,11 +19,13 @@ from lazydelta.errors import ScanCancelledError, ScanDeadlineError
 from lazydelta.serving import tuning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
     import pyarrow.flight as fl
 
+    from lazydelta._cancellation import Cancellation
     from lazydelta.errors import DeltaError
     from lazydelta.scan import Delivered
     from lazydelta.serving.exposition import ServerMetrics
@@ -43,6 +46,7 @@ class Delivery:
         mode: What it reads, in the metrics.
         metrics: The server's metrics.
         translate: Makes the Flight error of an error.
+        watched: Ends the wait for a batch when the client is gone.
     """
 
     def __init__(
@@ -52,11 +56,13 @@ class Delivery:
         mode: str,
         metrics: ServerMetrics,
         translate: Callable[[Exception], fl.FlightError],
+        watched: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._stream: ScanStream | None = stream
         self._labels = {"protocol": "flight", "mode": mode}
         self._metrics = metrics
         self._translate = translate
+        self._watched = watched
         self._lock = threading.Lock()
         self._reason: DeltaError | None = None
         self._outcome = "disconnected"
@@ -78,7 +84,7 @@ class Delivery:
                 self._outcome = type(error).__name__
                 self._close()
                 try:
-                    raise self._translate(error) from None
+                    raise self._translate(self._reason or error) from None
                 finally:
                     error.__traceback__ = None  # of `_reason`: it would keep this object alive
             self._handed_over = time.monotonic()
@@ -93,7 +99,8 @@ class Delivery:
             raise self._reason
         if self._stream is None:
             raise StopIteration
-        delivered = next(self._stream)
+        with self._watched():
+            delivered = next(self._stream)
         if self._reason is not None:  # since then; the client may never read this batch
             raise self._reason
         return delivered
@@ -102,22 +109,24 @@ class Delivery:
         self._close()
 
     def end(self, reason: DeltaError) -> None:
-        """Let the call fail. The scan is closed now, or after the batch that it works on."""
+        """Let the call fail. The scan is closed; a batch that it works on is cancelled."""
         self._reason, self._outcome = reason, type(reason).__name__
         if self._lock.acquire(blocking=False):
             try:
                 self._close()
             finally:
                 self._lock.release()
+        elif (stream := self._stream) is not None:
+            stream.close()
 
     def expire(self, limits: Limits) -> None:
         """End it if it is past its deadline, or its client does not read."""
         now = time.monotonic()
-        if self._stream is None or self._lock.locked():
+        if self._stream is None:
             return
         if now - self._started > limits.scan_seconds:
             self.end(ScanDeadlineError(limits.scan_seconds))
-        elif now - self._handed_over > limits.stall_seconds:
+        elif not self._lock.locked() and now - self._handed_over > limits.stall_seconds:
             seconds = limits.stall_seconds
             self.end(ScanCancelledError(f"the client has read nothing for {seconds:g} s"))
 
@@ -134,7 +143,7 @@ class Delivery:
 
 
 class Deliveries:
-    """The deliveries of a server, and the thread that watches them.
+    """The deliveries of a server, and the thread that watches them and the calls in work.
 
     Args:
         limits: The deadline of a scan, and the time that a client may leave a batch unread.
@@ -144,6 +153,7 @@ class Deliveries:
         self._limits = limits
         self._lock = threading.Lock()
         self._running: WeakSet[Delivery] = WeakSet()
+        self._calls: dict[object, tuple[fl.ServerCallContext, Cancellation]] = {}
         self._stopped = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="lazydelta-flight", daemon=True)
 
@@ -162,6 +172,24 @@ class Deliveries:
             self._running.add(delivery)
         return delivery
 
+    @contextmanager
+    def watched(self, context: fl.ServerCallContext, work: Cancellation) -> Iterator[None]:
+        """Cancel work when the client of its call is gone.
+
+        The call ends after this, and gRPC then frees its context: until then the watch has it.
+        """
+        if context.is_cancelled():
+            work.cancel()
+        call = object()
+        with self._lock:
+            self._calls[call] = (context, work)
+        try:
+            with work.active():
+                yield
+        finally:
+            with self._lock:
+                del self._calls[call]
+
     def stop(self, reason: DeltaError) -> None:
         """End all deliveries, and the watch."""
         self._stopped.set()
@@ -177,3 +205,7 @@ class Deliveries:
         """Check all deliveries; a frame that waits must not keep the last one alive."""
         for delivery in self.running():
             delivery.expire(self._limits)
+        with self._lock:
+            gone = [work for context, work in self._calls.values() if context.is_cancelled()]
+        for work in gone:
+            work.cancel()

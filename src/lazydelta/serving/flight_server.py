@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.flight as fl
 
+from lazydelta._cancellation import Cancellation
 from lazydelta.errors import ConfigError, OverloadedError
 from lazydelta.serving import tuning
 from lazydelta.serving.flight_actions import ACTIONS, action_request, run_action
@@ -230,7 +232,7 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
     ) -> fl.FlightInfo:
         """Return pinned version, schema, estimates, and a ticket for each share."""
         with _answering(context) as call:
-            plan = self._plan(call, descriptor)
+            plan = self._plan(context, call, descriptor)
             endpoints = [
                 fl.FlightEndpoint(ticket, [], expiration_time=expires)
                 for request in plan.requests
@@ -249,7 +251,8 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
         """Return the schema of the batches of a command."""
         try:
             with _answering(context) as call:
-                return fl.SchemaResult(self._plan(call, descriptor, split=False).schema)
+                plan = self._plan(context, call, descriptor, split=False)
+                return fl.SchemaResult(plan.schema)
         except fl.FlightError as error:
             raise error.with_traceback(None)  # noqa: B904 - the same error, without inner frames
 
@@ -258,12 +261,16 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
         with _answering(context) as call:
             request = self._tickets.verify(ticket.ticket, call.principal)
             call.table = request.table
-            stream = self._service.streams.open(request, call.principal, context.is_cancelled)
+            work = Cancellation()
+            watched = partial(self._deliveries.watched, context, work)
+            with watched():
+                stream = self._service.streams.open(request, call.principal, work)
             delivery = Delivery(
                 stream,
                 mode=request.mode,
                 metrics=self._service.metrics,
                 translate=call.translate,
+                watched=watched,
             )
             self._deliveries.add(delivery)
             return fl.GeneratorStream(stream.schema, delivery)
@@ -280,9 +287,8 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
             self._check_size(body)
             request = action_request(action.type, body)
             call.table = None if request is None else request.table
-            answer = run_action(
-                self._service, call.principal, action.type, request, context.is_cancelled
-            )
+            with self._deliveries.watched(context, Cancellation()):
+                answer = run_action(self._service, call.principal, action.type, request)
             return iter([fl.Result(answer)])
 
     def drain(self, seconds: float) -> bool:
@@ -299,7 +305,12 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
         return not stopping.is_alive()
 
     def _plan(
-        self, call: _Call, descriptor: fl.FlightDescriptor, *, split: bool = True
+        self,
+        context: fl.ServerCallContext,
+        call: _Call,
+        descriptor: fl.FlightDescriptor,
+        *,
+        split: bool = True,
     ) -> FlightPlan:
         if descriptor.descriptor_type == fl.DescriptorType.PATH:
             name = b"/".join(descriptor.path).decode("utf-8", "replace")
@@ -311,7 +322,8 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
         call.table = request.table
         service = self._service
         table = service.tables.open(call.principal, request.table)
-        with service.admission.slot(call.principal):
+        watched = self._deliveries.watched(context, Cancellation())
+        with service.admission.slot(call.principal), watched:
             return plan_flight(table, request, endpoints if split else 1)
 
     def _check_size(self, command: bytes) -> None:

@@ -15,6 +15,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from lazydelta._cancellation import Cancellation
 from lazydelta.errors import DeltaError, ScanCancelledError
 from lazydelta.serving import tuning
 from lazydelta.serving.error_codes import public_error
@@ -64,16 +65,6 @@ async def wait_for_slot(service: ScanService, principal: Principal) -> Slot:
         raise
 
 
-class _Client:
-    """Whether the client is still there."""
-
-    def __init__(self) -> None:
-        self.is_gone = False
-
-    def __call__(self) -> bool:
-        return self.is_gone
-
-
 async def scan_answer(
     service: ScanService,
     threads: Threads,
@@ -111,7 +102,7 @@ class _Opened(NamedTuple):
     stream: ScanStream
     encode: Encoder
     first: Delivered | None
-    client: _Client
+    client: Cancellation
     media_type: str
 
 
@@ -123,7 +114,7 @@ async def _opened(
     media_type: str,
 ) -> _Opened:
     slot = await wait_for_slot(service, principal)
-    client = _Client()
+    client = Cancellation()
 
     def start() -> _Opened:
         stream = service.streams.open(request, principal, client, slot=slot)
@@ -139,7 +130,7 @@ async def _opened(
     try:
         return await asyncio.wrap_future(started)
     except asyncio.CancelledError:
-        client.is_gone = True
+        client.cancel()
         if started.cancel():
             slot.release()
         else:
@@ -193,13 +184,13 @@ class ScanAnswer:
         try:
             await asyncio.wait({pump, watch}, return_when=asyncio.FIRST_COMPLETED)
             if not pump.done():
-                self._client.is_gone = True
+                self._client.cancel()
                 self._outcome = "disconnected"
                 pump.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await pump
         finally:
-            self._client.is_gone = True
+            self._client.cancel()
             watch.cancel()
             pump.cancel()
             self._first = None

@@ -11,6 +11,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from lazydelta._cancellation import Cancellation
 from lazydelta._memory import release_memory
 from lazydelta.errors import ScanCancelledError, ScanDeadlineError
 from lazydelta.scan import FileRecords
@@ -41,10 +42,6 @@ __all__ = [
 ]
 
 
-def _never() -> bool:
-    return False
-
-
 class ScanStream:
     """Batches of one scan, each with the token from which any server continues after it.
 
@@ -57,6 +54,7 @@ class ScanStream:
         slot: Released when the scan has stopped.
         seconds: Deadline, from now on.
         stopped: Why the scan must end, asked between batches; None to continue.
+        cancellation: Ends it within a batch too; the stream uses it when it is closed.
         worked: Called after each batch, and at the end.
         counters: What a scan of files read and pruned.
     """
@@ -70,6 +68,7 @@ class ScanStream:
         slot: Slot,
         seconds: float,
         stopped: Callable[[], str | None],
+        cancellation: Cancellation,
         worked: Callable[[], None] = lambda: None,
         counters: Callable[[], dict[str, int | None]] = dict,
     ) -> None:
@@ -81,6 +80,7 @@ class ScanStream:
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
         self._stopped = stopped
+        self._cancellation = cancellation
         self._worked = worked
         self.counters = counters
         self._lock = threading.Lock()
@@ -97,7 +97,8 @@ class ScanStream:
             self._is_pulling = True
         try:
             self._check()
-            delivered = next(self._batches)
+            with self._cancellation.active():
+                delivered = next(self._batches)
             self.rows += delivered.batch.num_rows
             return delivered
         finally:
@@ -118,13 +119,16 @@ class ScanStream:
     def close(self) -> None:
         """Stop the scan, free its files and memory, then its slot.
 
-        While another thread waits for a batch, that thread does it as soon as it has the batch.
+        While another thread waits for a batch, its requests to the store are cancelled, and that
+        thread does it.
         """
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
-            if was_closed or self._is_pulling:
-                return
-        self._release()
+            is_pulling = self._is_pulling
+        if is_pulling:
+            self._cancellation.cancel()
+        elif not was_closed:
+            self._release()
 
     def _release(self) -> None:
         try:
@@ -164,7 +168,7 @@ class ScanStreams:
         self,
         request: ScanRequest,
         principal: Principal,
-        cancelled: Callable[[], bool] = _never,
+        cancellation: Cancellation | None = None,
         *,
         slot: Slot | None = None,
     ) -> ScanStream:
@@ -173,7 +177,7 @@ class ScanStreams:
         Args:
             request: What to read.
             principal: For whom.
-            cancelled: Whether the client is gone.
+            cancellation: Set when the client is gone.
             slot: A slot that the caller has waited for; by default this waits for one.
 
         Raises:
@@ -181,6 +185,7 @@ class ScanStreams:
             OverloadedError: There is no slot in time.
             DeltaError: The request does not fit the table, or the table cannot be read.
         """
+        cancellation = cancellation or Cancellation()
         try:
             table = self._tables.open(principal, request.table)
         except BaseException:
@@ -189,7 +194,8 @@ class ScanStreams:
             raise
         slot = slot or self._admission.wait(principal)
         try:
-            schema, version, batches, counters = start_scan(table, request)
+            with cancellation.active():
+                schema, version, batches, counters = start_scan(table, request)
         except BaseException:
             slot.release()
             raise
@@ -199,15 +205,16 @@ class ScanStreams:
             version=version,
             slot=slot,
             seconds=self._limits.scan_seconds,
-            stopped=lambda: self._reason_to_stop(cancelled),
+            stopped=lambda: self._reason_to_stop(cancellation),
+            cancellation=cancellation,
             worked=self._has_worked.set,
             counters=counters,
         )
 
-    def _reason_to_stop(self, cancelled: Callable[[], bool]) -> str | None:
+    def _reason_to_stop(self, cancellation: Cancellation) -> str | None:
         if self._stopping.is_set():
             return "the server is shutting down"
-        return "the client ended the scan" if cancelled() else None
+        return "the client ended the scan" if cancellation.is_set else None
 
 
 def file_records(request: ScanRequest) -> FileRecords:

@@ -11,8 +11,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lazydelta._cancellation import is_cancelled
 from lazydelta.config import Config, ReadOptions
-from lazydelta.errors import ConfigError, ServedTableNotFoundError
+from lazydelta.errors import ConfigError, ScanCancelledError, ServedTableNotFoundError
 from lazydelta.serving import tuning
 from lazydelta.snapshot import SnapshotState
 from lazydelta.table import Table
@@ -91,15 +92,25 @@ class _ServedTable(Table):
     def _newest_snapshot(self) -> Snapshot:
         """Return the newest version; requests that wait at the same time share one listing."""
         arrived = time.monotonic()
-        with self._listing:
+        while not self._listing.acquire(timeout=tuning.POLL_SECONDS):
+            if is_cancelled():
+                raise ScanCancelledError
+        try:
             if self._listed_from < arrived:  # it may lack a commit that the client knows
                 self._listed_from, self._newest = time.monotonic(), Future()
-                try:
-                    self._newest.set_result(self._listed())
-                except BaseException as error:  # noqa: BLE001 - raised in all threads that wait
-                    self._newest.set_exception(error)
+                self._list()
             newest = self._newest
+        finally:
+            self._listing.release()
         return newest.result()
+
+    def _list(self) -> None:
+        try:
+            self._newest.set_result(self._listed())
+        except BaseException as error:  # noqa: BLE001 - raised in all threads that wait
+            self._newest.set_exception(error)
+            if is_cancelled():  # not the others: the next one lists
+                self._listed_from = -1.0
 
     def _listed(self) -> Snapshot:
         """Return the newest version, and keep it on local disks too."""

@@ -14,6 +14,9 @@ MAX_NAMES = 2000
 OPEN_TABLES_AT_MOST = 256
 """Handles of tables below a root that are kept; each has the last snapshot of a remote table."""
 
+POLL_SECONDS = 0.1
+"""How often a request that waits for the listing of another one checks whether it was cancelled."""
+
 PINNED_AT_MOST = 32
 """Snapshots that are kept for the next scans of their versions; each caches up to 16 MiB."""
 

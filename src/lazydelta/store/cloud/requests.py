@@ -10,11 +10,13 @@ import asyncio
 import functools
 import os
 import threading
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from lazydelta._cancellation import ended_by_cancellation
 from lazydelta.errors import StoreError, TransientStoreError
 from lazydelta.store import tuning
-from lazydelta.store.deadlines import remaining_seconds
+from lazydelta.store.deadlines import check_cancelled, remaining_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -64,7 +66,11 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def run(request: Coroutine[Any, Any, R]) -> R:
-    """Run a coroutine on the loop and wait for it; an interrupt of the caller cancels it."""
+    """Run a coroutine on the loop and wait for it; an interrupt of the caller cancels it.
+
+    Raises:
+        ScanCancelledError: The work of this thread was cancelled.
+    """
     try:
         check_fork()
     except StoreError:
@@ -72,7 +78,11 @@ def run(request: Coroutine[Any, Any, R]) -> R:
         raise
     future = asyncio.run_coroutine_threadsafe(request, _loop())
     try:
-        return future.result()
+        with ended_by_cancellation(future.cancel):
+            return future.result()
+    except CancelledError:
+        check_cancelled()
+        raise
     except BaseException:
         future.cancel()
         raise

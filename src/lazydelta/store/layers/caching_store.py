@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lazydelta._parallel import start_thread
-from lazydelta.errors import TransientStoreError
+from lazydelta.errors import ScanCancelledError, TransientStoreError
 from lazydelta.store import tuning
-from lazydelta.store.deadlines import remaining_seconds
+from lazydelta.store.deadlines import check_cancelled, remaining_seconds, wait_for
 from lazydelta.store.interface import check_writable, list_level, list_tree
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
@@ -48,11 +48,16 @@ class _Block:
 
     def wait(self, path: str) -> pa.Buffer:
         """Return the bytes; the request may be another thread's, the deadline is the caller's."""
-        seconds = remaining_seconds()
+        if not self.data.done():
+            seconds = remaining_seconds()
+            wait_for(self.data, None if seconds == math.inf else seconds)
         try:
-            return self.data.result(None if seconds == math.inf else seconds)
+            return self.data.result(0)
         except TimeoutError:
             raise TransientStoreError(path, "the store did not answer in time") from None
+        except ScanCancelledError:
+            check_cancelled()
+            raise TransientStoreError(path, "the scan that requested it was cancelled") from None
 
 
 class CachingStore:

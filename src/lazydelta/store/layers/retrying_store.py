@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import time
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from lazydelta.errors import TransientStoreError
-from lazydelta.store.deadlines import call_deadline, remaining_seconds
+from lazydelta.store.deadlines import call_deadline, pause, remaining_seconds
 from lazydelta.store.interface import check_writable, is_local, list_level, list_tree, local_path
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
@@ -50,7 +49,7 @@ class RetryingStore:
         self,
         inner: Store,
         config: Config,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = pause,
         *,
         errors: tuple[type[StoreError], ...] = (TransientStoreError,),
     ) -> None:
