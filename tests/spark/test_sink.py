@@ -6,6 +6,7 @@ import pickle
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import types as t
 
@@ -34,7 +35,7 @@ def options(url, **more):
 
 def sent(thing):
     """Return a copy, as another Spark process would receive it."""
-    return pickle.loads(pickle.dumps(thing))
+    return pickle.loads(cloudpickle.dumps(thing))
 
 
 # --- batches

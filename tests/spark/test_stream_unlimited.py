@@ -6,6 +6,7 @@ import pickle
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 from lazydelta import Table
 from lazydelta.errors import ConfigError, StreamChangesError
@@ -38,7 +39,7 @@ def open_stream(table, **options):
 def rows(reader, start, end):
     found = []
     for part in reader.partitions(start, end):
-        copy, mine = pickle.loads(pickle.dumps((reader, part)))
+        copy, mine = pickle.loads(cloudpickle.dumps((reader, part)))
         found += [row["id"] for batch in copy.read(mine) for row in batch.to_pylist()]
     return sorted(found)
 

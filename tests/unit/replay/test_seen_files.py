@@ -45,13 +45,13 @@ def test_a_bloom_filter_of_eight_bytes_gives_exact_results():
     assert not keys.contains(pa.array([f"out{n}" for n in range(5000)])).any()
 
 
-def test_a_large_bloom_filter_starts_small():
+def test_a_bloom_filter_grows_with_its_keys():
     keys = new_set(capacity=1_000_000)
     expected = [f"in{n}" for n in range(5000)]
     keys.add(pa.array(expected[:100]))
     assert keys.memory_bytes < 20_000
     keys.add(pa.array(expected[100:]))
-    assert keys.memory_bytes > 1_000_000
+    assert keys.memory_bytes < 200_000, "the capacity alone takes more than 1 MB"
     assert keys.contains(pa.array(expected)).all()
     assert not keys.contains(pa.array([f"out{n}" for n in range(5000)])).any()
     keys.close()

@@ -13,10 +13,14 @@ KIND = pa.map_(pa.string(), pa.string())
 PAIR = st.tuples(st.sampled_from("abc"), st.sampled_from(["1", "2", None]))
 
 
+def maps_of(least, most):
+    return st.lists(PAIR, min_size=least, max_size=most, unique_by=lambda pair: pair[0])
+
+
 @examples(200, long=2000)
 @given(
-    maps=st.lists(st.none() | st.lists(PAIR, max_size=3), max_size=5)
-    | st.integers(1, 3).flatmap(lambda n: st.lists(st.lists(PAIR, min_size=n, max_size=n))),
+    maps=st.lists(st.none() | maps_of(0, 3), max_size=5)
+    | st.integers(1, 3).flatmap(lambda n: st.lists(maps_of(n, n))),
     key=st.sampled_from("abcd"),
     start=st.integers(0, 3),
 )

@@ -45,9 +45,9 @@ def feed(table, kind, events):
 
 
 def working():
-    """The threads of readers; the thread for store requests stays for the next ones."""
+    """The threads of readers; those for store requests and of servers stay."""
     names = {t.name for t in threading.enumerate() if t.name.startswith("lazydelta-")}
-    return sorted(names - {"lazydelta-requests"})
+    return sorted(names - {"lazydelta-requests", "lazydelta-flight"})
 
 
 def finished(events):
