@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure, print the limits, write `docs/benchmarks.md` and its plot."""
+"""`python -m benchmarks`: measure, print the limits, write the page and its plots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.generate import table_for
 from benchmarks.measure import Run, measure
-from benchmarks.page import kept_parts
+from benchmarks.page import PAGES, write_page
 from benchmarks.plot import draw, draw_rows
 from benchmarks.report import markdown, problems
 from benchmarks.spec import CACHE
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from benchmarks.measure import Case
 
-_DOCS = Path(__file__).resolve().parent.parent / "docs"
 _PICTURE = Path("img/benchmarks.svg")
 _ROWS_PICTURE = Path("img/benchmarks-rows.svg")
 _LAST_RUN = CACHE / "last-run.json"
@@ -50,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--docs",
         type=Path,
-        help="write the report there; default: docs/, but nowhere for a quick or partial run",
+        help="write the page there; default: docs/benchmarks/, unless quick or partial",
     )
     return parser
 
@@ -99,11 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = Run.load(_LAST_RUN) if options.reuse else _measured(options, suite)
     report = markdown(run, picture=_PICTURE, rows_picture=_ROWS_PICTURE)
     print(report)
-    docs: Path | None = options.docs or (_DOCS if run.suite in {"default", "full"} else None)
+    docs: Path | None = options.docs or (PAGES if run.suite in {"default", "full"} else None)
     if docs is not None:
-        docs.mkdir(parents=True, exist_ok=True)
-        page = docs / "benchmarks.md"
-        page.write_text(report + (kept_parts(page.read_text()) if page.exists() else ""))
+        write_page(docs, "files-and-rows", report)
         _draw(run, docs)
     failed = problems(run.results)
     for line in failed:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.dml`: measure DELETE and MERGE; writes a part of `docs/benchmarks.md`.
+"""`python -m benchmarks.dml`: measure DELETE and MERGE; writes a page of `docs/benchmarks/`.
 
 Every measurement is a separate process on its own copy of the table, and the engines alternate, so
 that a busy minute of the machine affects all of them. The tables of lazydelta have deletion
@@ -21,7 +21,7 @@ from benchmarks.dml_cases import FULL, QUICK, SCALES, cases_of
 from benchmarks.dml_engines import Sample
 from benchmarks.dml_report import OURS, dml_section, draw_dml
 from benchmarks.dml_tables import case_data, copy_table
-from benchmarks.page import with_part
+from benchmarks.page import PAGES, write_page
 from benchmarks.spec import CACHE
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--docs",
         type=Path,
-        help="write the report there; default: docs/, but nowhere for a quick or partial run",
+        help="write the page there; default: docs/benchmarks/, unless quick or partial",
     )
     return parser
 
@@ -158,12 +158,9 @@ def main(arguments: list[str] | None = None) -> int:
     section = dml_section(cases, samples, when=when, picture=_PICTURE, is_judged=scale == FULL)
     print(section)
     is_whole = scale == FULL and not options.case and not options.engine
-    docs: Path | None = options.docs or (_ROOT / "docs" if is_whole else None)
+    docs: Path | None = options.docs or (PAGES if is_whole else None)
     if docs is not None:
-        docs.mkdir(parents=True, exist_ok=True)
-        page = docs / "benchmarks.md"
-        before = page.read_text() if page.exists() else "# Benchmarks\n"
-        page.write_text(with_part(before, "Changing rows", section))
+        write_page(docs, "changing-rows", section)
         draw_dml(samples, docs / _PICTURE)
     return int(any(s.error for found in samples.values() for all_ in found.values() for s in all_))
 

@@ -1,4 +1,4 @@
-"""The part of `docs/benchmarks.md` about changing rows: the limits of issue 20, and all figures.
+"""The page of `docs/benchmarks/` about changing rows: the limits of issue 20, and all figures.
 
 Pure except for the plot: samples in, Markdown out. Times compare best with best; of deltalake's two
 ways of a MERGE the quicker one counts. Memory is our worst.
@@ -198,7 +198,7 @@ def _line(case: Case, engine: str, found: Sequence[Sample]) -> list[str]:
 def dml_section(
     cases: Sequence[Case], samples: Samples, *, when: str, picture: Path, is_judged: bool
 ) -> str:
-    """Return the part of the page.
+    """Return the page.
 
     Args:
         cases: The cases that ran.
@@ -217,7 +217,7 @@ def dml_section(
     ]
     return "\n".join(
         [
-            "## Changing rows\n",
+            "# Changing rows\n",
             f"Written by `python -m benchmarks.dml` on {when}: {machine()}.\n",
             verdict_table(dml_verdicts(cases, samples), is_judged=is_judged),
             f"![Time of each verb, as a multiple of ours]({picture.as_posix()})\n",

@@ -1,7 +1,7 @@
 """`python -m benchmarks.optimize`: measure compaction and clustering against deltalake.
 
 Every measurement is a separate process on its own copy of the table, and the engines alternate.
-Both write Snappy. Prints a Markdown section; `--docs` writes it into `docs/benchmarks.md`.
+Both write Snappy. Prints a Markdown section; `--docs` writes it into a directory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.optimize_engines import Sample
-from benchmarks.page import with_part
+from benchmarks.page import write_page
 from benchmarks.plot import draw_bars
 from benchmarks.report import machine, markdown_table
 from benchmarks.spec import CACHE
@@ -35,7 +35,6 @@ __all__ = ["main"]
 _ROOT = Path(__file__).resolve().parent.parent
 _MEBIBYTE = 2**20
 _WORDS = 5000
-_TITLE = "Maintenance: OPTIMIZE"
 _PICTURE = Path("img/benchmarks-optimize.svg")
 
 
@@ -183,7 +182,13 @@ def _section(samples: dict[tuple[str, str], list[Sample]], scale: float, when: s
         f"Snappy.{size} Peak RSS is that of the whole process, imports included."
     )
     picture = f"![Seconds of OPTIMIZE]({_PICTURE})"
-    parts = [f"## {_TITLE}", f"{when}. {machine()}", picture, markdown_table(_HEADER, rows), method]
+    parts = [
+        "# OPTIMIZE and clustering",
+        f"{when}. {machine()}",
+        picture,
+        markdown_table(_HEADER, rows),
+        method,
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -202,7 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one round on a twentieth of the rows")
     parser.add_argument("--case", action="append", choices=[case.name for case in _CASES])
-    parser.add_argument("--docs", type=Path, help="write the section into this directory")
+    parser.add_argument("--docs", type=Path, help="write the page into this directory")
     options = parser.parse_args(arguments)
     if options.quick:
         options.scale, options.rounds = 0.05, 1
@@ -218,9 +223,7 @@ def main(arguments: list[str] | None = None) -> int:
     section = _section(samples, options.scale, when)
     print(section)
     if options.docs is not None:
-        page = options.docs / "benchmarks.md"
-        before = page.read_text() if page.exists() else "# Benchmarks\n"
-        page.write_text(with_part(before, _TITLE, section))
+        write_page(options.docs, "optimize", section)
         _draw(samples, options.docs / _PICTURE)
     return int(any(sample.error for found in samples.values() for sample in found))
 

@@ -1,4 +1,4 @@
-"""The report of a run: `docs/benchmarks.md`, written from measured results and nothing else."""
+"""The page of `docs/benchmarks/` about files and rows, from measured results and nothing else."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def markdown(run: Run, *, picture: Path, rows_picture: Path) -> str:
     specs = list(dict.fromkeys(result.case.spec for result in results))
     failed = problems(results)
     parts = [
-        "# Benchmarks\n",
+        "# Files and rows\n",
         f"Written by `python -m benchmarks` ({run.suite}) on {run.day.isoformat()}.\n",
         f"{machine()}; {_versions()}. Load average at the start: {run.busy:.1f}.\n",
         *_verdict_parts(results, picture, rows_picture),

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.serve`: measure the servers, and write that part of `docs/benchmarks.md`.
+"""`python -m benchmarks.serve`: measure the servers, and write its page.
 
 The server is a process of its own, on the same machine. Figures of one process are of the same run.
 """
@@ -11,24 +11,21 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks import capi, serve_cases, serve_flight
 from benchmarks.generate import table_for
 from benchmarks.limits import Verdict
-from benchmarks.page import with_part
+from benchmarks.page import PAGES, write_page
 from benchmarks.report import machine, verdict_table
 from benchmarks.serve_clients import FlightScan, HttpScan
 from benchmarks.spec import TableSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 __all__ = ["CASES", "Case", "Scale", "main"]
-
-_DOCS = Path(__file__).resolve().parent.parent / "docs"
-_TITLE = "Serving"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +162,7 @@ def _section(verdicts: Sequence[Verdict], *, quick: bool) -> str:
     now = datetime.now(UTC)
     size = "a short run: the large table of the last row has 1 M files" if quick else "5 M files"
     return (
-        f"## {_TITLE}\n\n`make bench-serve` ({size}), {now:%Y-%m-%d}, {machine()}, load average "
+        f"# Serving\n\n`make bench-serve` ({size}), {now:%Y-%m-%d}, {machine()}, load average "
         f"{os.getloadavg()[0]:.0f} at the end. The server is a "
         "process of its own on the same machine; clients read the Arrow stream. Tables are on the "
         f"local disk and in the page cache.\n\n{verdict_table(verdicts, is_judged=True)}\n"
@@ -177,15 +174,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.serve", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller and shorter")
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--docs", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--docs", action="store_true", help="write the page")
     options = parser.parse_args(arguments)
     scale = _scale(quick=options.quick)
     verdicts = [_measured(case, scale) for case in CASES if options.only in case.what]
     section = _section(verdicts, quick=options.quick)
     print(section)
     if options.docs:
-        page = _DOCS / "benchmarks.md"
-        page.write_text(with_part(page.read_text("utf-8"), _TITLE, section), "utf-8")
+        write_page(PAGES, "serving", section)
     return 0
 
 

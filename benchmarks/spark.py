@@ -1,4 +1,4 @@
-"""`python -m benchmarks.spark`: measure on Spark, and write that part of `docs/benchmarks.md`.
+"""`python -m benchmarks.spark`: measure on Spark, and write its page.
 
 Spark runs in local mode. Peers are the reference connector (delta-spark, from a Maven repository),
 Spark's own Parquet reader, and lazydelta without Spark.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.generate import table_for
 from benchmarks.measure import Case, Run, measure
-from benchmarks.page import with_part
+from benchmarks.page import PAGES, write_page
 from benchmarks.report import problems
 from benchmarks.spark_engines import DELTA, FORMAT, IN_PROCESS, OPERATIONS, PARQUET, QUERIES
 from benchmarks.spark_report import draw_spark, spark_section
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from benchmarks.spec import Spec
 
-_DOCS = Path(__file__).resolve().parent.parent / "docs"
 _PICTURE = Path("img/benchmarks-spark.svg")
 _LAST_RUN = CACHE / "last-spark-run.json"
 _CHILD = "benchmarks.spark_engines"
@@ -113,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--docs",
         type=Path,
-        help="write the report there; default: docs/, but nowhere for a quick or partial run",
+        help="write the page there; default: docs/benchmarks/, unless quick or partial",
     )
     return parser
 
@@ -127,11 +126,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     section = spark_section(run, picture=_PICTURE)
     print(section)
-    docs: Path | None = options.docs or (_DOCS if run.suite == "default" else None)
+    docs: Path | None = options.docs or (PAGES if run.suite == "default" else None)
     if docs is not None:
-        page = docs / "benchmarks.md"
-        before = page.read_text() if page.exists() else "# Benchmarks\n"
-        page.write_text(with_part(before, "Spark", section))
+        write_page(docs, "spark", section)
         draw_spark(run.results, docs / _PICTURE)
     failed = problems(run.results)
     for line in failed:

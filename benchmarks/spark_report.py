@@ -1,4 +1,4 @@
-"""The part of `docs/benchmarks.md` about Spark: limits, figures, and a plot.
+"""The page of `docs/benchmarks/` about Spark: limits, figures, and a plot.
 
 Pure except for the plot: results in, Markdown out.
 """
@@ -28,7 +28,7 @@ __all__ = [
     "spark_verdicts",
 ]
 
-_TITLE = "## Spark\n"
+_TITLE = "# Spark\n"
 _TABLES = RowTables()
 _MILLION, _FOUR = HEADLINE, replace(HEADLINE, files=4_000_000)
 _HUNDRED = replace(HEADLINE, files=100_000)
@@ -217,7 +217,7 @@ def _tables(results: Sequence[Result]) -> str:
 
 
 def spark_section(run: Run, *, picture: Path) -> str:
-    """Return the part of the page; verdicts only for a complete run."""
+    """Return the page; verdicts only for a complete run."""
     versions = f"pyspark {metadata.version('pyspark')}, pyarrow {metadata.version('pyarrow')}"
     source = (
         f"Written by `python -m benchmarks.spark` ({run.suite}) on {run.day}: {machine()}; "

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.startup`: measure start-up, and write that part of `docs/benchmarks.md`.
+"""`python -m benchmarks.startup`: measure start-up, and write its page.
 
 Imports are timed inside a new interpreter. Commands on a small local table are timed with process
 start. Everything is warm and interleaved. deltalake is the peer.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.limits import Verdict, format_figure
-from benchmarks.page import with_part
+from benchmarks.page import PAGES, write_page
 from benchmarks.report import machine, markdown_table, verdict_table
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["LIMITS", "main", "measure_startup", "startup_section", "startup_verdicts"]
 
 _ROOT = Path(__file__).resolve().parent.parent
-_DOCS = _ROOT / "docs"
-_TITLE = "Start-up"
 _FILES = 20
 _IMPORT = "import time; t = time.perf_counter(); {}; print(time.perf_counter() - t)"
 _FILE_URIS = "import sys; from deltalake import DeltaTable; DeltaTable(sys.argv[1]).file_uris()"
@@ -130,13 +128,13 @@ def startup_verdicts(samples: Samples) -> list[Verdict]:
 
 
 def startup_section(samples: Samples, *, when: str) -> str:
-    """Return the part of the page."""
+    """Return the page."""
     rows = [
         [f"`{name}`", f"{1000 * min(seconds):.0f}", f"{1000 * statistics.median(seconds):.0f}"]
         for name, seconds in samples.items()
     ]
     parts = [
-        f"## {_TITLE}\n",
+        "# Start-up\n",
         f"Written by `python -m benchmarks.startup` on {when}: {machine()}.\n",
         verdict_table(startup_verdicts(samples), is_judged=True),
         markdown_table(["case", "best ms", "median ms"], rows),
@@ -146,22 +144,22 @@ def startup_section(samples: Samples, *, when: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the part of the page, and write it for a run of full length."""
+    """Measure, print the page, and write it for a run of full length."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.startup", description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="runs of each case; default 10")
     parser.add_argument("--quick", action="store_true", help="3 rounds; does not write the page")
     parser.add_argument(
-        "--docs", type=Path, help="write the report there; default: docs/, unless --quick"
+        "--docs",
+        type=Path,
+        help="write the page there; default: docs/benchmarks/, unless --quick",
     )
     options = parser.parse_args(arguments)
     when = f"{datetime.now(UTC).date()}, load average {os.getloadavg()[0]:.1f} at the start"
     section = startup_section(measure_startup(3 if options.quick else options.rounds), when=when)
     print(section)
-    docs: Path | None = options.docs or (None if options.quick else _DOCS)
+    docs: Path | None = options.docs or (None if options.quick else PAGES)
     if docs is not None:
-        page = docs / "benchmarks.md"
-        before = page.read_text() if page.exists() else "# Benchmarks\n"
-        page.write_text(with_part(before, _TITLE, section))
+        write_page(docs, "start-up", section)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The part of `docs/benchmarks.md` about object stores: limits of issue 19, figures, and a plot.
+"""The page of `docs/benchmarks/` about object stores: limits of issue 19, figures, and a plot.
 
 Pure except for the plot: samples in, Markdown out.
 """
@@ -187,7 +187,7 @@ def _lines(results: Results) -> Iterable[Sequence[str]]:
 
 
 def store_section(results: Mapping[int, Results], *, when: str, picture: Path) -> str:
-    """Return the part of the page.
+    """Return the page.
 
     Args:
         results: The measurements by latency, in milliseconds.
@@ -196,12 +196,12 @@ def store_section(results: Mapping[int, Results], *, when: str, picture: Path) -
     """
     header = ["what", "engine", "median s", "depth", "requests", "MB"]
     parts = [
-        "## Object stores\n",
+        "# Object stores\n",
         f"Written by `python -m benchmarks.stores` on {when}: {machine()}.\n",
         f"![Depth and time of each engine]({picture.as_posix()})\n",
     ]
     for latency, found in results.items():
-        parts.append(f"### Latency {latency} ms\n")
+        parts.append(f"## Latency {latency} ms\n")
         parts.append(verdict_table(store_verdicts(found), is_judged=True))
         parts.append(markdown_table(header, _lines(found)))
     return "\n".join([*parts, _METHOD])

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.stores`: measure an object store, and write that part of the page.
+"""`python -m benchmarks.stores`: measure an object store, and write its page.
 
 The store is versitygw on loopback behind `FaultProxy`, which delays every response and records the
 requests. Every sample is a separate process, and the engines alternate.
@@ -27,7 +27,7 @@ import lazydelta
 from benchmarks.clock import OPTIONS_VARIABLE
 from benchmarks.generate import table_for
 from benchmarks.measure import Case
-from benchmarks.page import with_part
+from benchmarks.page import PAGES, write_page
 from benchmarks.spec import RowsSpec, TableSpec
 from benchmarks.store_report import Results, StoreSample, draw_stores, store_section
 from benchmarks.store_writes import append_ids
@@ -37,7 +37,6 @@ from tests.emulators import servers
 __all__ = ["main"]
 
 _ROOT = Path(__file__).resolve().parent.parent
-_DOCS = _ROOT / "docs"
 _PICTURE = Path("img/benchmarks-stores.svg")
 _TIMEOUT_SECONDS = 600
 _LONG_SECONDS = 4.0
@@ -299,7 +298,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--docs",
         type=Path,
-        help="write the report there; default: docs/, but nowhere for a quick or partial run",
+        help="write the page there; default: docs/benchmarks/, unless quick or partial",
     )
     return parser
 
@@ -325,11 +324,9 @@ def main(arguments: list[str] | None = None) -> int:
         }
     section = store_section(results, when=when, picture=_PICTURE)
     print(section)
-    docs: Path | None = options.docs or (_DOCS if is_whole else None)
+    docs: Path | None = options.docs or (PAGES if is_whole else None)
     if docs is not None:
-        page = docs / "benchmarks.md"
-        before = page.read_text() if page.exists() else "# Benchmarks\n"
-        page.write_text(with_part(before, "Object stores", section))
+        write_page(docs, "object-stores", section)
         draw_stores(results, docs / _PICTURE)
     return 0
 

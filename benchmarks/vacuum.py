@@ -2,7 +2,7 @@
 
 The store is versitygw on loopback behind `FaultProxy`, which delays every response. Every sample is
 a separate process, and the engines alternate; what a VACUUM deleted is restored before the next
-one. Prints a Markdown section; `--docs` writes it into `docs/benchmarks.md`.
+one. Prints a Markdown section; `--docs` writes it into a directory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from benchmarks.actions import commit_lines, remove_column
 from benchmarks.clock import OPTIONS_VARIABLE
 from benchmarks.columns import FileColumns
 from benchmarks.generate import table_for
-from benchmarks.page import with_part
+from benchmarks.page import write_page
 from benchmarks.plot import draw_bars
 from benchmarks.report import machine, markdown_table
 from benchmarks.spec import CACHE, CHECKPOINT_VERSION, DAYS, TableSpec
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _ROOT = Path(__file__).resolve().parent.parent
-_TITLE = "Maintenance: VACUUM and health"
 _PICTURE = Path("img/benchmarks-vacuum.svg")
 _COMMITS = 10
 """Commits that remove files, since the last VACUUM."""
@@ -177,7 +176,9 @@ def _section(
     )
     picture = f"![Seconds of VACUUM, a plan and health]({_PICTURE})"
     table_of_rows = markdown_table(_HEADER, rows)
-    return "\n\n".join([f"## {_TITLE}", f"{when}. {machine()}", picture, table_of_rows, about, ""])
+    return "\n\n".join(
+        ["# VACUUM and health", f"{when}. {machine()}", picture, table_of_rows, about, ""]
+    )
 
 
 def _draw(samples: dict[tuple[str, str], list[VacuumSample]], path: Path) -> None:
@@ -197,7 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="20,000 files")
     parser.add_argument("--operation", action="append", choices=list(OPERATIONS["lazydelta"]))
     parser.add_argument("--engine", action="append", choices=list(OPERATIONS))
-    parser.add_argument("--docs", type=Path, help="write the section into this directory")
+    parser.add_argument("--docs", type=Path, help="write the page into this directory")
     options = parser.parse_args(arguments)
     CACHE.mkdir(exist_ok=True)
     when = f"{datetime.now(UTC).date()}, load average {os.getloadavg()[0]:.1f} at the start"
@@ -217,9 +218,7 @@ def main(arguments: list[str] | None = None) -> int:
         section = _section(samples, table, options.latency, when)
     print(section)
     if options.docs is not None:
-        page = options.docs / "benchmarks.md"
-        before = page.read_text() if page.exists() else "# Benchmarks\n"
-        page.write_text(with_part(before, _TITLE, section))
+        write_page(options.docs, "vacuum", section)
         _draw(samples, options.docs / _PICTURE)
     return int(any(sample.error for found in samples.values() for sample in found))
 

@@ -1,4 +1,4 @@
-"""The part of `docs/benchmarks.md` about writing: the limits of issue 5, figures, and a plot.
+"""The page of `docs/benchmarks/` about writing: the limits of issue 5, figures, and a plot.
 
 Pure except for the plot: samples in, Markdown out.
 """
@@ -107,7 +107,7 @@ def write_verdicts(samples: Samples) -> list[Verdict]:
 def write_section(
     samples: Samples, checkpoints: Sequence[Verdict], *, when: str, picture: Path
 ) -> str:
-    """Return the part of the page.
+    """Return the page.
 
     Args:
         samples: The measurements.
@@ -129,7 +129,7 @@ def write_section(
     ]
     return "\n".join(
         [
-            "## Writing\n",
+            "# Writing\n",
             f"Written by `python -m benchmarks.writes` on {when}: {machine()}.\n",
             verdict_table([*write_verdicts(samples), *checkpoints], is_judged=True),
             f"![Time of appends, as a multiple of ours]({picture.as_posix()})\n",

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.writes`: measure writing, and write that part of `docs/benchmarks.md`.
+"""`python -m benchmarks.writes`: measure writing, and write its page.
 
 Appends, large, small and concurrent, against deltalake and plain pyarrow; then checkpoints
 (`benchmarks.checkpoints`). Every measurement is a separate process, and the engines alternate, so
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from benchmarks.checkpoints import checkpoint_verdicts
-from benchmarks.page import with_part
+from benchmarks.page import PAGES, write_page
 from benchmarks.rows import file_rows
 from benchmarks.spec import RowsSpec
 from benchmarks.suites import SPARK_LIKE
@@ -45,7 +45,6 @@ _EDGE = 50
 _WRITERS = 8
 _ATTEMPTS = 100
 """Attempts of one commit, for both engines; lazydelta's default."""
-_DOCS = Path(__file__).resolve().parent.parent / "docs"
 _PICTURE = Path("img/benchmarks-writes.svg")
 
 
@@ -180,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--docs",
         type=Path,
-        help="write the report there; default: docs/, but nowhere for a quick or partial run",
+        help="write the page there; default: docs/benchmarks/, unless quick or partial",
     )
     return parser
 
@@ -203,11 +202,9 @@ def main(arguments: list[str] | None = None) -> None:
     section = write_section(samples, checkpoints, when=when, picture=_PICTURE)
     print(section)
     is_whole = not options.quick and options.workload is None
-    docs: Path | None = options.docs or (_DOCS if is_whole else None)
+    docs: Path | None = options.docs or (PAGES if is_whole else None)
     if docs is not None:
-        page = docs / "benchmarks.md"
-        before = page.read_text() if page.exists() else "# Benchmarks\n"
-        page.write_text(with_part(before, "Writing", section))
+        write_page(docs, "writing", section)
         draw_writes(samples, docs / _PICTURE)
 
 

@@ -230,5 +230,5 @@ def test_the_command_writes_a_report_only_on_request(cache, capsys):
         ("read", 40),
     ]
     assert command.main(["--reuse", "--docs", str(cache)]) == 0
-    assert (cache / "benchmarks.md").read_text() + "\n" == report_text
+    assert (cache / "files-and-rows.md").read_text().strip() == report_text.strip()
     assert {path.name for path in (cache / "img").iterdir()} == {"benchmarks-rows.svg"}

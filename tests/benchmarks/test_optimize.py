@@ -11,9 +11,6 @@ def test_a_run_measures_every_engine_and_writes_the_page(tmp_path, monkeypatch, 
     module = pytest.importorskip("benchmarks.optimize", exc_type=ImportError)
     monkeypatch.setattr(module, "CACHE", tmp_path)
     arguments = ["--case", "even", "--scale", "0.0005", "--rounds", "1", "--docs", str(tmp_path)]
-    (tmp_path / "benchmarks.md").write_text("# Benchmarks\n\n## Spark\n\nkept\n")
     assert module.main(arguments) == 0
     assert "| clustering of 20 M rows, even keys | deltalake |" in capsys.readouterr().out
-    page = (tmp_path / "benchmarks.md").read_text()
-    assert page.startswith("# Benchmarks\n\n## Maintenance: OPTIMIZE\n")
-    assert page.endswith("## Spark\n\nkept\n")
+    assert (tmp_path / "optimize.md").read_text().startswith("# OPTIMIZE and clustering\n")

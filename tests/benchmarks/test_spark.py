@@ -12,7 +12,6 @@ pytest.importorskip("pyspark")
 
 from benchmarks.clock import Sample
 from benchmarks.measure import Case, Result, Run
-from benchmarks.page import kept_parts, with_part
 from benchmarks.spark import spark_cases
 from benchmarks.spark_engines import DELTA, FORMAT, OURS, PARQUET
 from benchmarks.spark_report import (
@@ -104,17 +103,11 @@ def test_every_limit_has_its_cases():
     assert wanted <= cases
 
 
-def test_the_page_keeps_what_the_other_run_wrote(tmp_path):
+def test_a_run_has_a_page_and_a_plot(tmp_path):
     run = Run(suite="default", day=date(2026, 11, 16), busy=0.1, results=on_the_edge())
     section = spark_section(run, picture=PICTURE)
     assert "| native read, 20 M rows |" in section
-    page = with_part("# Benchmarks\n\nfiles\n", "Spark", "## Spark\n\nold\n")
-    page = with_part(page, "Spark", section)
-    assert page.startswith("# Benchmarks\n\nfiles\n")
-    assert page.count("\n## Spark\n") == 1
-    assert "old" not in page
-    assert kept_parts(page) == "\n" + section
-    assert kept_parts("# Benchmarks\n") == ""
+    assert section.startswith("# Spark\n")
     draw_spark(run.results, tmp_path / "p.svg")
     assert "delta-spark" in (tmp_path / "p.svg").read_text()
 

@@ -20,6 +20,6 @@ def test_a_run_measures_every_engine_and_writes_the_page(tmp_path, monkeypatch, 
     except Unavailable as reason:
         pytest.skip(str(reason))
     assert "| VACUUM full | deltalake |" in capsys.readouterr().out
-    page = (tmp_path / "benchmarks.md").read_text()
-    assert page.startswith("# Benchmarks\n\n## Maintenance: VACUUM and health\n")
+    page = (tmp_path / "vacuum.md").read_text()
+    assert page.startswith("# VACUUM and health\n")
     assert (tmp_path / "img" / "benchmarks-vacuum.svg").exists()
