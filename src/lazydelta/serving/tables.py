@@ -40,28 +40,29 @@ class _Pinned:
     """The last used snapshots of all tables. Thread-safe.
 
     A version never changes, but log cleanup removes it and another table may take its place, so
-    they are used for a limited time after the log was listed.
+    they are used for a limited time after the log was listed. A snapshot has the store, and so the
+    credentials, of its table: another entry with the same address does not share it.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._snapshots: OrderedDict[tuple[str, int], Snapshot] = OrderedDict()
+        self._snapshots: OrderedDict[tuple[Table, int], Snapshot] = OrderedDict()
 
-    def get(self, url: str, version: int) -> Snapshot | None:
+    def get(self, table: Table, version: int) -> Snapshot | None:
         with self._lock:
-            found = self._snapshots.get((url, version))
+            found = self._snapshots.get((table, version))
             if found is None:
                 return None
             if time.time() - found.listed_ms / 1000 > tuning.PINNED_SECONDS:
-                del self._snapshots[url, version]
+                del self._snapshots[table, version]
                 return None
-            self._snapshots.move_to_end((url, version))
+            self._snapshots.move_to_end((table, version))
             return found
 
-    def keep(self, url: str, snapshot: Snapshot) -> None:
+    def keep(self, table: Table, snapshot: Snapshot) -> None:
         with self._lock:
-            self._snapshots[url, snapshot.version] = snapshot
-            self._snapshots.move_to_end((url, snapshot.version))
+            self._snapshots[table, snapshot.version] = snapshot
+            self._snapshots.move_to_end((table, snapshot.version))
             while len(self._snapshots) > tuning.PINNED_AT_MOST:
                 self._snapshots.popitem(last=False)
 
@@ -83,10 +84,10 @@ class _ServedTable(Table):
             return super().snapshot(version, timestamp)
         if version is None:
             return self._newest_snapshot()
-        found = self.pinned.get(self.url, version)
+        found = self.pinned.get(self, version)
         if found is None:
             found = super().snapshot(version)
-            self.pinned.keep(self.url, found)
+            self.pinned.keep(self, found)
         return found
 
     def _newest_snapshot(self) -> Snapshot:
@@ -116,7 +117,7 @@ class _ServedTable(Table):
         """Return the newest version, and keep it on local disks too."""
         found = super().snapshot()
         self._latest = SnapshotState(**{f.name: getattr(found, f.name) for f in _STATE})
-        self.pinned.keep(self.url, found)
+        self.pinned.keep(self, found)
         return found
 
 
