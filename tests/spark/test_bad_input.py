@@ -133,6 +133,7 @@ def ids(frame):
 # --- read paths -----------------------------------------------------------------------------------
 
 
+@pytest.mark.spark4
 def test_an_undamaged_table_is_read_by_every_path(spark, table, executors_plan):
     snapshot = Table.open(table.directory).snapshot()
     files = distributed_log_replay(spark, snapshot, fields=["path"]).collect()
@@ -171,6 +172,7 @@ def test_damage_fails_a_read_whose_files_are_listed_here(spark, table, damage, e
         assert named in message
 
 
+@pytest.mark.spark4
 @pytest.mark.parametrize(("damage", "error", "named"), by_name(LOG | ROWS))
 def test_damage_fails_the_data_source(spark, table, damage, error, named):
     damage(table)

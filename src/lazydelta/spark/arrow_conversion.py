@@ -145,8 +145,8 @@ _SIZES: dict[type[t.DataType], int] = {
     t.DecimalType: 16,
     t.StringType: 20,
     t.BinaryType: 100,
-    t.VariantType: 2048,
     t.NullType: 1,
+    **dict.fromkeys(VARIANTS, 2048),
 }
 """Bytes of a value in Spark's estimates; others have 8."""
 
