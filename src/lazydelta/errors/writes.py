@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from lazydelta.errors.base import DeltaError, redact
 
@@ -45,9 +45,9 @@ class CommitConflictError(DeltaError, RuntimeError):
     winning_operation: str
     detail: str
 
-    retryable: ClassVar[bool] = True
+    retryable = True
     """Whether the operation may succeed if it is planned again on the newest version."""
-    _what: ClassVar[str] = "a concurrent commit conflicts with it"
+    _what = "a concurrent commit conflicts with it"
 
     def __str__(self) -> str:
         return (
