@@ -38,6 +38,7 @@ ERROR_CODES: dict[type[BaseException], ErrorCode] = {
     # the request
     errors.ConfigError: _INVALID,
     errors.PredicateError: _INVALID,
+    errors.QueryError: _INVALID,
     errors.ColumnNotFoundError: _INVALID,
     errors.SchemaError: _INVALID,
     errors.ResumeTokenError: _INVALID,

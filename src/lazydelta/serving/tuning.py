@@ -64,6 +64,9 @@ TICKET_SECONDS = 3600
 MAX_TICKET_BYTES = 131_072
 """Longest Flight ticket: it contains the request."""
 
+SQL_BATCH_BYTES = 2 * 1024 * 1024
+"""Size of a batch of a SQL result: by default clients of gRPC refuse messages beyond 4 MiB."""
+
 MAX_ENDPOINTS = 256
 """Most shares of a Flight plan: each is planned separately."""
 
