@@ -70,7 +70,7 @@ ERROR_CODES: dict[type[BaseException], ErrorCode] = {
     errors.StoreError: ErrorCode("UNAVAILABLE", 502, retryable=True),
     errors.StoreAccessError: ErrorCode("UNAVAILABLE", 502),
     errors.ObjectNotFoundError: _DAMAGED,
-    errors.MissingExtraError: ErrorCode("UNIMPLEMENTED", 501),
+    errors.MissingExtraError: ErrorCode("UNIMPLEMENTED", 501, explained=True),
 }
 
 

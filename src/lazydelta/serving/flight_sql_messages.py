@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from lazydelta.errors import ConfigError
+from lazydelta.serving import tuning
 
 __all__ = ["SqlMessage", "parse_message", "prepared_statement"]
 
@@ -15,7 +16,6 @@ _PREFIX = "type.googleapis.com/arrow.flight.protocol.sql."
 _ANY = b"\n"  # the tag of its first field; a JSON command begins with a brace
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 _SIZES = {_FIXED_64: 8, _FIXED_32: 4}
-_VARINT_BYTES = 10
 
 
 class SqlMessage(NamedTuple):
@@ -85,7 +85,7 @@ def _fields(data: bytes) -> dict[int, list[Any]]:
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """Return an integer, and where it ends."""
     value = 0
-    for place in range(_VARINT_BYTES):
+    for place in range(tuning.VARINT_BYTES):
         byte = data[at + place]
         value |= (byte & 0x7F) << 7 * place
         if byte < 0x80:

@@ -68,6 +68,9 @@ MAX_TICKET_BYTES = 131_072
 SQL_BATCH_BYTES = 2 * 1024 * 1024
 """Size of a batch of a SQL result: by default clients of gRPC refuse messages beyond 4 MiB."""
 
+VARINT_BYTES = 10
+"""Longest integer of a protobuf message."""
+
 MAX_ENDPOINTS = 256
 """Most shares of a Flight plan: each is planned separately."""
 
