@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
-Offsets: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+Offsets: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"  # of 32 or 64 bits
 
 _STRING = PrimitiveType("string")
 _PART = 1 << 16
@@ -65,9 +65,9 @@ def string_buffers(paths: pa.StringArray) -> tuple[Bytes, Offsets]:
         return np.empty(0, np.uint8), np.zeros(len(paths) + 1, np.int64)
     wide = pa.types.is_large_string(paths.type)
     offsets = np.frombuffer(offsets_buffer, np.int64 if wide else np.int32)
-    offsets = offsets[paths.offset : paths.offset + len(paths) + 1].astype(np.int64)
+    offsets = offsets[paths.offset : paths.offset + len(paths) + 1]
     data = np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
-    return data, offsets - offsets[0]
+    return data, offsets - offsets[0] if offsets[0] else offsets
 
 
 def _with_bytes(like: pa.StringArray, data: Bytes, offsets: Offsets) -> pa.StringArray:
