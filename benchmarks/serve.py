@@ -32,8 +32,9 @@ _PICTURE = Path("img/benchmarks-serve.svg")
 _PAGE = """\
 # Serving
 
-Written by `make bench-serve`: {machine}. The server is a process of its own on the same machine;
-clients read the Arrow stream. Tables are on the local disk and in the page cache. The large table
+Written by `make bench-serve`: {machine}.
+
+The server is a process of its own on the same machine; clients read the Arrow stream. Tables are on the local disk and in the page cache. The large table
 has 1 M files, the one of the rows about peak memory 5 M. *Load* is the load average before the row
 was measured: other work on the machine. `--only TEXT` repeats the rows whose name contains a text.
 
@@ -42,9 +43,11 @@ was measured: other work on the machine. `--only TEXT` repeats the rows whose na
 ![Measured values as shares of their limits](img/benchmarks-serve.svg)
 
 *Slow consumers* take a batch every 10 s, for a minute. They may hold two batches and a row group
-each. *Two clients on split endpoints* share two cores with the server: with one client, server and
-client already keep the shown number of cores busy, and two shares cannot be faster than all of that
-work on two cores.
+each.
+
+*Two clients on split endpoints* read from one process. A scan holds Python's interpreter lock for
+about half of its time: for the JSON of the tail, which every share decodes, and for some dozens of
+short calls for each batch. On two cores the clients take their part of the processors, too.
 """
 
 
