@@ -6,7 +6,7 @@ No state is kept: a ticket is the command, a prepared statement its text. Each c
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -59,8 +59,6 @@ _INFO_VALUES = {
     "string_list": pa.list_(_STRING),
     "int32_to_int32_list_map": pa.map_(pa.int32(), pa.list_(pa.int32())),
 }
-_INFOS = {0: "lazydelta", 1: version("lazydelta"), 2: pa.__version__, 3: True}
-"""Name, version, Arrow version, and whether it is read-only."""
 
 
 class FlightSql:
@@ -162,9 +160,12 @@ def _table_types(service: ScanService, principal: Principal, command: SqlMessage
 
 def _infos(service: ScanService, principal: Principal, command: SqlMessage) -> pa.Table:
     del service, principal, command
-    kinds = [list(map(type, ("", True))).index(type(value)) for value in _INFOS.values()]
+    release = getattr(sys.modules[__name__.partition(".")[0]], "__version__", "unknown")
+    # Name, version, Arrow version, and whether it is read-only.
+    infos = {0: "lazydelta", 1: release, 2: pa.__version__, 3: True}
+    kinds = [int(isinstance(value, bool)) for value in infos.values()]  # of `_INFO_VALUES`
     children = [
-        pa.array([v for v, k in zip(_INFOS.values(), kinds, strict=True) if k == code], kind)
+        pa.array([v for v, k in zip(infos.values(), kinds, strict=True) if k == code], kind)
         for code, kind in enumerate(_INFO_VALUES.values())
     ]
     values = pa.UnionArray.from_dense(
@@ -179,7 +180,7 @@ def _infos(service: ScanService, principal: Principal, command: SqlMessage) -> p
             pa.field("value", values.type, nullable=False),
         ]
     )
-    return pa.Table.from_arrays([pa.array([*_INFOS], pa.uint32()), values], schema=schema)
+    return pa.Table.from_arrays([pa.array([*infos], pa.uint32()), values], schema=schema)
 
 
 _METADATA: dict[str, Callable[[ScanService, Principal, SqlMessage], pa.Table]] = {
