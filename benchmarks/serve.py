@@ -34,9 +34,10 @@ _PAGE = """\
 
 Written by `make bench-serve`: {machine}.
 
-The server is a process of its own on the same machine; clients read the Arrow stream. Tables are on the local disk and in the page cache. The large table
-has 1 M files, the one of the rows about peak memory 5 M. *Load* is the load average before the row
-was measured: other work on the machine. `--only TEXT` repeats the rows whose name contains a text.
+The server is a process of its own on the same machine; clients read the Arrow stream. Tables are on
+the local disk and in the page cache. The large table has 1 M files, the one of the rows about peak
+memory 5 M. *Load* is the load average before the row was measured: other work on the machine.
+`--only TEXT` repeats the rows whose name contains a text.
 
 {table}
 
