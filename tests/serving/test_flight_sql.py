@@ -175,13 +175,15 @@ def test_a_query_whose_client_leaves_is_interrupted(client, door):
     assert query(client, "SELECT 1 AS one").to_pydict() == {"one": [1]}
 
 
-def test_more_queries_are_refused_at_once(client):
+def test_more_queries_are_refused_at_once(client, door):
     ticket = fl.Ticket(message("CommandStatementQuery", "SELECT * FROM range(100000000)"))
     reader = client.do_get(ticket, options())
     reader.read_chunk()
     with pytest.raises(fl.FlightUnavailableError, match="RESOURCE_EXHAUSTED"):
         query(client, "SELECT 1")
     reader.cancel()
+    assert until(lambda: door._service.admission.running == 0)
+    assert query(client, "SELECT 1 AS one").to_pydict() == {"one": [1]}
 
 
 def test_a_query_ends_at_the_deadline_of_scans(trips):
