@@ -53,8 +53,7 @@ short calls for each batch. On two cores the clients take their part of the proc
 *C* and *C#* are compared with the batches of `file_batches()`. The callback receives URIs, and
 objects of C# all of a file record: that takes a quarter and more than half of the processor time of
 those batches in addition, before the host does anything. On idle cores, where two threads decode,
-the ratios are larger than where the host and its worker wait for cores: 1.83 and 3.66 in a quiet
-minute, before URIs were made with fewer copies.
+the ratios are larger than where the host and its worker wait for cores.
 """
 
 
