@@ -17,7 +17,16 @@ import pyarrow as pa
 
 from benchmarks.spec import DAYS, REGIONS, TableSpec
 
-__all__ = ["FIRST_ID", "IDS_PER_FILE", "REAL_BYTES", "FileColumns", "Integers", "Template", "mix", "z85_strings"]
+__all__ = [
+    "FIRST_ID",
+    "IDS_PER_FILE",
+    "REAL_BYTES",
+    "FileColumns",
+    "Integers",
+    "Template",
+    "mix",
+    "z85_strings",
+]
 
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
