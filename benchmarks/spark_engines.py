@@ -52,6 +52,7 @@ _CURVE = ("value", "name")
 _SOURCE_STEP = 2 * ID_SPAN // MERGED_ROWS
 """Between the ids of a MERGE's source: half of them are beyond the table, the others its rows."""
 _REPEATS = 3
+_CLEANING_SECONDS = 2.0
 _LONG_SECONDS = 10.0  # what takes longer is repeated once: its noise is relatively small
 
 Query = Callable[[Any, Any], int]
@@ -72,7 +73,8 @@ class Timing:
 class Memory:
     """The memory of a session after its operations, in bytes.
 
-    In local mode the heap has the executors' share, and the executors are their Python workers.
+    In local mode the heap has the executors' share, and the executors are Python workers. Their
+    figure is the peak of the largest process.
     """
 
     start_seconds: float
@@ -412,15 +414,28 @@ def _start(engine: str, master: str) -> Any:
     return spark
 
 
+def _stop(spark: Any) -> None:
+    import pyspark
+
+    files = Path(pyspark.__file__).parent / "work" / spark.sparkContext.applicationId
+    spark.stop()
+    shutil.rmtree(files, ignore_errors=True)  # of local-cluster
+
+
 def _live_heap(spark: Any) -> int:
-    """Return the live heap of the JVM in bytes, after a garbage collection."""
+    """Return the live heap of the JVM in bytes, after garbage collections."""
     runtime = spark._jvm.java.lang.Runtime.getRuntime()  # noqa: SLF001 - no public API
-    spark._jvm.java.lang.System.gc()  # noqa: SLF001
+    for _ in range(2):  # Spark frees the broadcasts of finished queries after the first one
+        spark._jvm.java.lang.System.gc()  # noqa: SLF001
+        time.sleep(_CLEANING_SECONDS)
     return int(runtime.totalMemory() - runtime.freeMemory())
 
 
 def _executors_rss() -> int:
-    """Return the sum of the peaks of all processes below this one, except the driver's JVM."""
+    """Return the peak of the largest process below this one, except the driver's JVM.
+
+    Not a sum: a larger table keeps more workers busy.
+    """
     parents, peaks = {}, {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
@@ -430,15 +445,15 @@ def _executors_rss() -> int:
         process = int(fields["Pid"])
         parents[process] = int(fields["PPid"])
         peaks[process] = int(fields.get("VmHWM", "0 kB").split()[0]) * 1024
-    total = 0
+    largest = 0
     for process in parents:
         ancestors = [process]
         while (parent := parents.get(ancestors[-1])) is not None:
             ancestors.append(parent)
         # Below this process is the JVM of the driver, and below that are the executors.
         if os.getpid() in ancestors[2:]:
-            total += peaks[process]
-    return total
+            largest = max(largest, peaks[process])
+    return largest
 
 
 def main(argument: str) -> None:
@@ -458,7 +473,7 @@ def main(argument: str) -> None:
             executors_rss=_executors_rss(),
         )
         print(json.dumps({"memory": asdict(memory)}), flush=True)
-        spark.stop()
+        _stop(spark)
     except Exception as error:  # noqa: BLE001 - a door: whatever it is becomes part of the report
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         print(json.dumps({"error": reason}), flush=True)

@@ -64,15 +64,15 @@ _METHOD = f"""\
 Each engine has a process and a session of its own for each table, with a heap of 4 GB. Figures are
 medians in seconds. A *plan* is the number of all files, left in the executors, or the list of the
 files of a predicate: a day of 365 (and half of the regions), a range of ids as selective, or both.
-*First* is the first query of the session, of ids, which compiles and loads classes. *Cold* is
-the first query on a table that the session does not know: delta-spark's cache is cleared, lazydelta
-has none. *Warm* is the same query again. Other operations ran once before they were measured three
-times. Rows are read and every value hashed. A stream is timed until it has found nothing new, or
-until it has {STREAM_ROWS:,} rows of a new commit and then nothing new. Memory is the peak of the
-driver's Python process plus the live heap of its JVM after a garbage collection, after all plans of
-a table; executors are all other processes (in local mode the Python workers). Every count is
-checked against the generator's. Tables are logs without data files for plans, and 200 files of
-eight columns for rows.
+*First* is the first query of the session, of ids, which compiles and loads classes; all predicates
+run once before the others are measured. *Cold* is the first query on a table that the session does
+not know: delta-spark's cache is cleared, lazydelta has none. *Warm* is the same query again. Other
+operations ran once before they were measured three times. Rows are read and every value hashed. A
+stream is timed until it has found nothing new, or until it has {STREAM_ROWS:,} rows of a new commit
+and then nothing new. Memory is the peak of the driver's Python process plus the live heap of its
+JVM after a garbage collection, after all plans of a table; of the executors it is the peak of the
+largest process (in local mode a Python worker). Every count is checked against the generator's.
+Tables are logs without data files for plans, and 200 files of eight columns for rows.
 """
 
 
