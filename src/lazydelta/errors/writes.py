@@ -146,7 +146,7 @@ class TableExistsError(DeltaError, FileExistsError):
                 'Use mode="ignore" to keep it as it is, open it with Table.open, or change it '
                 "with table.alter."
             )
-        return f"there is a Delta table at {redact(self.table)} already. {cure}"
+        return f"a Delta table already exists at {redact(self.table)}. {cure}"
 
 
 @dataclass(eq=False)

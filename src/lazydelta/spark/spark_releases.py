@@ -79,6 +79,7 @@ __all__ = [
     "repartition_by_id",
     "require_formats",
     "tag_jobs",
+    "with_schema",
 ]
 
 VARIANTS: tuple[type[t.DataType], ...] = (t.VariantType,) if hasattr(t, "VariantType") else ()
@@ -125,6 +126,16 @@ def frame_of_arrow(spark: SparkSession, rows: pa.Table, schema: t.StructType | s
                 yield pa.ipc.read_record_batch(parts[number], kind)
 
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(received, schema)
+
+
+def with_schema(df: DataFrame, schema: t.StructType) -> DataFrame:
+    """Return a DataFrame whose `schema` is this one, which has its columns and types.
+
+    Spark plans with its own, and DataFrames that are derived from this one may have that too.
+    """
+    # A cached property of PySpark 4, and the caches of PySpark 3.5 and of Spark Connect.
+    vars(df).update(schema=schema, _schema=schema, _cached_schema=schema)
+    return df
 
 
 def repartition_by_id(df: DataFrame, count: int, column: str) -> DataFrame:
