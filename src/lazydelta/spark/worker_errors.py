@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from lazydelta.errors import DeltaError
+from lazydelta.errors import DeltaError, TaskMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,9 +35,20 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except DeltaError:
-        if os.environ.get(_RUNTIME) == _WORKER:
-            os.environ[_HIDE_TRACEBACK] = "1"
+        _hide_traceback()
         raise
+    except MemoryError as error:
+        if not _hide_traceback():
+            raise
+        raise TaskMemoryError(str(error)) from None
+
+
+def _hide_traceback() -> bool:
+    """Hide the traceback of this error in a worker; return whether this is one."""
+    if os.environ.get(_RUNTIME) != _WORKER:
+        return False
+    os.environ[_HIDE_TRACEBACK] = "1"
+    return True
 
 
 def reports_typed_errors(function: Callable[P, T]) -> Callable[P, T]:
