@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.limits import Verdict, format_figure
 from benchmarks.optimize_engines import Sample
 from benchmarks.page import write_page
 from benchmarks.plot import draw_bars
-from benchmarks.report import machine, markdown_table
+from benchmarks.report import machine, markdown_table, verdict_table
 from benchmarks.spec import CACHE
 
 if TYPE_CHECKING:
@@ -174,6 +175,36 @@ _HEADER = [
 ]  # fmt: skip
 
 
+def _verdicts(samples: dict[tuple[str, str], list[Sample]]) -> list[Verdict]:
+    """Return the verdicts on the limits of the cases that ran without an error."""
+    found = []
+    good = {key: runs for key, runs in samples.items() if not any(run.error for run in runs)}
+    for case, most in zip(_CASES, (1.0, 0.5, 0.5, None), strict=True):
+        ours, theirs = (good.get((case.title, engine)) for engine in ("lazydelta", "deltalake"))
+        if ours is None:
+            continue
+        if most is not None and theirs is not None:
+            medians = [float(np.median([run.seconds for run in runs])) for runs in (ours, theirs)]
+            mine, other = (min(run.seconds for run in runs) for runs in (ours, theirs))
+            shown = " / ".join(format_figure(value, is_bytes=False) for value in (mine, other))
+            found.append(
+                Verdict(
+                    what=case.title, must=f"{most:g} x deltalake", most=most, shown=shown,
+                    ratio=mine / other, median_ratio=medians[0] / medians[1],
+                )
+            )  # fmt: skip
+        imports = 0 if case.name == "compact" else ours[0].rss_before
+        bound, peak = 512 * _MEBIBYTE + imports, max(run.peak_rss for run in ours)
+        must = "512 MiB" if case.name == "compact" else "512 MiB + imports"
+        found.append(
+            Verdict(
+                what=f"peak RSS, {case.title}", must=must, most=1, ratio=peak / bound,
+                shown=f"{peak / _MEBIBYTE:.0f} MiB / {bound / _MEBIBYTE:.0f} MiB",
+            )
+        )  # fmt: skip
+    return found
+
+
 def _section(samples: dict[tuple[str, str], list[Sample]], scale: float, when: str) -> str:
     rows = [_row(*key, found) for key, found in samples.items()]
     size = "" if scale == 1 else f" Rows and target sizes are multiplied by {scale:g}."
@@ -185,6 +216,7 @@ def _section(samples: dict[tuple[str, str], list[Sample]], scale: float, when: s
     parts = [
         "# OPTIMIZE and clustering",
         f"{when}. {machine()}",
+        verdict_table(_verdicts(samples), is_judged=scale == 1),
         picture,
         markdown_table(_HEADER, rows),
         method,

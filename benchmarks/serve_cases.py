@@ -149,7 +149,6 @@ def memory_of_sizes(client: Client, scale: Scale) -> tuple[float, str]:
     for path in (scale.small, scale.largest):
         with running({"t": path}) as server:
             _read_all(client, server)
-            _read_all(client, server)
             peaks.append(server.memory("VmHWM"))
     small, large = (peak / _MEBIBYTE for peak in peaks)
     return large / small, f"{large:.0f} MiB against {small:.0f} MiB"

@@ -64,10 +64,13 @@ def split_endpoints(scale: Scale) -> tuple[float, str]:
         ThreadPoolExecutor(2) as pool,
     ):
         _all(one)
+        busy = []
         for _ in range(_ROUNDS):
-            started = time.perf_counter()
+            started, work = time.perf_counter(), server.cpu_seconds() + time.process_time()
             total = _all(one)
             alone.append(time.perf_counter() - started)
+            work = server.cpu_seconds() + time.process_time() - work
+            busy.append(work / alone[-1])
             started = time.perf_counter()
             descriptor = fl.FlightDescriptor.for_command(b'{"table": "t", "endpoints": 2}')
             tickets = [end.ticket for end in one.get_flight_info(descriptor).endpoints]
@@ -76,4 +79,5 @@ def split_endpoints(scale: Scale) -> tuple[float, str]:
                 raise RuntimeError(f"{split} files in shares, {total} at once")
             together.append(time.perf_counter() - started)
     two, single = statistics.median(together), statistics.median(alone)
-    return two / single, f"{two:.2f} s against {single:.2f} s"
+    cores = f"one client: {statistics.median(busy):.1f} cores busy"
+    return two / single, f"{two:.2f} s against {single:.2f} s; {cores}"

@@ -37,6 +37,11 @@ class ServerProcess:
         found = re.search(rf"{field}:\s+(\d+) kB", status)
         return int(found[1]) * 1024 if found else 0
 
+    def cpu_seconds(self) -> float:
+        """Return the processor time that it has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def open_files(self) -> int:
         """Return the number of open files and sockets."""
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))

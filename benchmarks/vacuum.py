@@ -27,9 +27,10 @@ from benchmarks.actions import commit_lines, remove_column
 from benchmarks.clock import OPTIONS_VARIABLE
 from benchmarks.columns import FileColumns
 from benchmarks.generate import table_for
+from benchmarks.limits import Verdict, format_figure
 from benchmarks.page import write_page
 from benchmarks.plot import draw_bars
-from benchmarks.report import machine, markdown_table
+from benchmarks.report import machine, markdown_table, verdict_table
 from benchmarks.spec import CACHE, CHECKPOINT_VERSION, DAYS, TableSpec
 from benchmarks.vacuum_engines import OPERATIONS, VacuumSample
 from lazydelta.store import open_store
@@ -48,6 +49,8 @@ _COMMITS = 10
 _DEAD_SHARE = 11
 """Every so many files one is dead."""
 _TIMEOUT_SECONDS = 600
+_JUDGED_FILES = 1_000_000
+"""Live files of the table that the limits are for."""
 _LOCAL = ("health", "plan")
 _NAMES = {
     "full": "VACUUM full",
@@ -163,6 +166,34 @@ def _row(operation: str, engine: str, found: list[VacuumSample]) -> list[str]:
     ]  # fmt: skip
 
 
+_RATIOS = (
+    ("VACUUM full", ("full", "lazydelta"), ("full", "deltalake"), "1/3 of deltalake", 1 / 3),
+    ("VACUUM lite", ("lite", "lazydelta"), ("full", "lazydelta"), "1/10 of full", 1 / 10),
+    ("health", ("health", "lazydelta"), ("plan", "lazydelta"), "5 x a plan", 5.0),
+)  # fmt: skip
+_MOST_RSS = 256 * 2**20
+
+
+def _verdicts(samples: dict[tuple[str, str], list[VacuumSample]]) -> list[Verdict]:
+    """Return the verdicts on the limits of the operations that ran without an error."""
+    found = []
+    good = {key: runs for key, runs in samples.items() if not any(run.error for run in runs)}
+    for what, ours, theirs, must, most in _RATIOS:
+        if ours in good and theirs in good:
+            mine, other = (min(run.seconds for run in good[key]) for key in (ours, theirs))
+            shown = " / ".join(format_figure(value, is_bytes=False) for value in (mine, other))
+            found.append(Verdict(what=what, must=must, ratio=mine / other, most=most, shown=shown))
+    if full := good.get(("full", "lazydelta")):
+        peak = max(run.peak_rss for run in full)
+        found.append(
+            Verdict(
+                what="peak RSS of VACUUM full", must="256 MiB", ratio=peak / _MOST_RSS, most=1,
+                shown=f"{peak / 2**20:.0f} MiB",
+            )
+        )  # fmt: skip
+    return found
+
+
 def _section(
     samples: dict[tuple[str, str], list[VacuumSample]], table: _Table, latency: int, when: str
 ) -> str:
@@ -175,10 +206,16 @@ def _section(
         "from the local disk. Peak RSS is that of the whole process, imports included."
     )
     picture = f"![Seconds of VACUUM, a plan and health]({_PICTURE})"
-    table_of_rows = markdown_table(_HEADER, rows)
-    return "\n\n".join(
-        ["# VACUUM and health", f"{when}. {machine()}", picture, table_of_rows, about, ""]
-    )
+    is_judged = table.spec.files - table.dead == _JUDGED_FILES
+    parts = [
+        "# VACUUM and health",
+        f"{when}. {machine()}",
+        verdict_table(_verdicts(samples), is_judged=is_judged),
+        picture,
+        markdown_table(_HEADER, rows),
+        about,
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _draw(samples: dict[tuple[str, str], list[VacuumSample]], path: Path) -> None:
@@ -192,7 +229,7 @@ def _draw(samples: dict[tuple[str, str], list[VacuumSample]], path: Path) -> Non
 def main(arguments: list[str] | None = None) -> int:
     """Run as a command; 1 if a result was wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.vacuum", description=__doc__)
-    parser.add_argument("--files", type=int, default=1_000_000, help="live files")
+    parser.add_argument("--files", type=int, default=_JUDGED_FILES, help="live files")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--latency", type=int, default=30, help="in ms")
     parser.add_argument("--quick", action="store_true", help="20,000 files")

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from lazydelta.errors import ConfigError
 from lazydelta.serving import ServeConfig
 from lazydelta.serving.config import Endpoint, RootEntry, TableEntry
 from lazydelta.serving.limits import Limits
 from tests.builders import TableBuilder
-from tests.serving.recording import PLAIN, TOKENS, principal
+from tests.serving.recording import PLAIN, TOKENS, guarded_config, principal
 from tests.serving.support import error_of, get, json_batches, serving
 
 MODES = ("", "/files", "/rows", "/changes", "/history")
@@ -53,6 +55,28 @@ def test_paths_with_data_need_a_credential(guarded, path):
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json"])
 def test_health_and_description_need_none(guarded, path):
     assert get(guarded, path)[0] == 200
+
+
+def test_rights_change_with_the_next_request(stores):
+    before = guarded_config()
+    swapped = [{"reader": ("other",), "other": ("reader",)}[e.principals[0]] for e in before.tables]
+    tables = tuple(replace(e, principals=p) for e, p in zip(before.tables, swapped, strict=True))
+    after = replace(before, tables=tables, flight=Endpoint(enabled=False))
+    config = replace(before, flight=Endpoint(enabled=False))
+    with serving(config, stores) as running:
+
+        def listed():
+            return get(running, "/v1/tables", headers=bearer(TOKENS["reader"]))[2]
+
+        assert listed() == b'{"tables":[{"name":"mine"}]}'
+        assert running.service.reload_access(after) == []
+        assert listed() == b'{"tables":[{"name":"theirs"}]}'
+        limits = Limits(scans=1)
+        assert running.service.reload_access(replace(config, limits=limits)) == ["limits"]
+        assert listed() == b'{"tables":[{"name":"mine"}]}'
+        with pytest.raises(ConfigError, match="cannot all be added or removed"):
+            running.service.reload_access(config.without_access())
+        assert get(running, "/v1/tables")[0] == 401
 
 
 def test_many_invalid_credentials_of_an_address_are_refused_unread(stores):

@@ -18,6 +18,7 @@ from lazydelta.serving import tuning
 from lazydelta.serving.principal import Principal
 from lazydelta.serving.request import ScanRequest
 from tests.serving.recording import TOKENS
+from tests.serving.sql_messages import message
 
 MODES = ("", "/files", "/rows", "/changes", "/history")
 VALID = TOKENS["reader"]
@@ -154,6 +155,8 @@ def flight_calls(count, tickets):
         *(altered, altered, lambda: theirs, lambda: expired),
         lambda: noise.random.randbytes(noise.random.randrange(300)),
         lambda: valid + b"." * (tuning.MAX_TICKET_BYTES + 1),
+        lambda: message("CommandStatementQuery", "SELECT * FROM theirs"),
+        lambda: message("CommandStatementQuery", "SELECT * FROM '/nowhere/theirs'"),
     ]
     commands_of_reader = [
         lambda: b'{"table": "theirs"}',
@@ -161,6 +164,9 @@ def flight_calls(count, tickets):
         lambda: json.dumps({"table": noise.text(30)}).encode(),
         lambda: json.dumps({"table": "mine", "where": "id = " + "1" * 70_000}).encode(),
         lambda: json.dumps({"table": "mine", "url": "/etc"}).encode(),
+        lambda: message("CommandStatementQuery", noise.text(50)),
+        lambda: message("CommandStatementQuery", "SELECT 1" + " " * 70_000),
+        lambda: message("CommandStatementUpdate", "DELETE FROM mine"),
         lambda: noise.random.randbytes(noise.random.randrange(1, 300)),
     ]
     requests = [get_info, get_schema, explain, refresh]
@@ -170,7 +176,9 @@ def flight_calls(count, tickets):
         elif number % 4 == 1:
             yield noise.random.choice(requests), noise.random.choice(commands_of_reader)(), reader
         elif number % 4 == 2:
-            yield do_get, valid, noise.random.choice([other, noise.token()])
+            query = message("CommandStatementQuery", "SELECT * FROM mine")
+            token = noise.random.choice([other, noise.token()])
+            yield do_get, noise.random.choice([valid, query]), token
         else:
             yield noise.random.choice(requests), b'{"table": "mine"}', noise.token()
 

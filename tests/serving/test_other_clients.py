@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pyarrow as pa
@@ -91,6 +93,55 @@ def test_the_command_serves_until_sigterm(path, tmp_path):
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["outcome"] for line in lines if line["message"] == "request"] == ["complete"]
     assert lines[-1]["message"] == "stopped"
+
+
+def test_tokens_are_rotated_without_a_restart(path, tmp_path):
+    def configured(*tokens):
+        digests = [hashlib.sha256(token.encode()).hexdigest() for token in tokens]
+        return (
+            f'[http]\nport = 0\n[flight]\nenabled = false\n[[principals]]\nname = "p"\n'
+            f'token_sha256 = {json.dumps(digests)}\n[[tables]]\nname = "trips"\n'
+            f'url = "{path}"\nprincipals = ["p"]\n'
+        )
+
+    def statuses():
+        found = []
+        for token in ("old", "new"):
+            asked = Request(f"{url}/v1/tables", headers={"Authorization": f"Bearer {token}"})
+            try:
+                found.append(urlopen(asked, timeout=30).status)
+            except HTTPError as error:
+                found.append(error.code)
+        return found
+
+    def changed(text):
+        config.write_text(text)
+        process.send_signal(signal.SIGHUP)
+
+    config, log = tmp_path / "serve.toml", tmp_path / "log"
+    config.write_text(configured("old"))
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lazydelta", "serve", str(config)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+    try:
+        url = process.stdout.readline().split()[-1]
+        assert statuses() == [200, 401]
+        changed(configured("old", "new"))
+        assert wait_until(lambda: statuses() == [200, 200])
+        changed(configured("new"))
+        assert wait_until(lambda: statuses() == [401, 200])
+        changed("principals = nonsense")
+        assert wait_until(lambda: "not reloaded" in log.read_text())
+        assert statuses() == [401, 200]
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.wait()
 
 
 def test_one_server_continues_what_another_process_began(path, server):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,8 +44,8 @@ def serve(
     """Serve tables to clients in any language, as a CONFIG file (TOML) says.
 
     Files, rows and changes are streamed while the log is being read; each batch has a token from
-    which any server continues. SIGTERM ends the server after the running scans. The log is JSON on
-    standard error.
+    which any server continues. SIGTERM ends the server after the running scans; SIGHUP reads the
+    principals of CONFIG again. The log is JSON on standard error.
     """
     if example_config:
         click.echo(serving.EXAMPLE_CONFIG.read_text("utf-8"), nl=False)
@@ -52,15 +53,21 @@ def serve(
     if (config is None) == (not tables):
         raise click.UsageError("give a CONFIG file, or tables with --table NAME=URL")
     serving.return_freed_memory()  # before Arrow is loaded
-    if config is not None:
-        settings = serving.ServeConfig.from_toml(config)
-    else:
-        settings = serving.ServeConfig.for_tables(dict(tables), state.storage_options)
-    if port is not None:
-        settings = replace(settings, http=replace(settings.http, port=port))
-    if flight_port is not None:
-        settings = replace(settings, flight=replace(settings.flight, port=flight_port))
-    if insecure:
-        settings = replace(settings, insecure=True)
+
+    def settings() -> serving.ServeConfig:
+        if config is not None:
+            found = serving.ServeConfig.from_toml(config)
+        else:
+            found = serving.ServeConfig.for_tables(dict(tables), state.storage_options)
+        if port is not None:
+            found = replace(found, http=replace(found.http, port=port))
+        if flight_port is not None:
+            found = replace(found, flight=replace(found.flight, port=flight_port))
+        return replace(found, insecure=True) if insecure else found
+
     serving.log_to()
-    serving.serve(settings, lambda url: click.echo(f"serving on {url}"))
+    serving.serve(
+        settings(),
+        lambda url: click.echo(f"serving on {url}"),
+        reload=settings if config is not None and hasattr(signal, "SIGHUP") else None,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Literal
 
 from lazydelta.errors.base import DeltaError, redact
 
@@ -27,6 +27,14 @@ __all__ = [
     "TableExistsError",
 ]
 
+_TABLE_EXISTS_CURES = {
+    "write": 'Use mode="append" or "overwrite" to write to it, "ignore" to keep it as it is.',
+    "create": 'Use mode="ignore" to keep it as it is, open it with Table.open, or change it '
+    "with table.alter.",
+    "convert": "Open it with Table.open: there is nothing to convert.",
+    "clone": "Clone to another directory.",
+}
+
 
 @dataclass(eq=False)
 class CommitConflictError(DeltaError, RuntimeError):
@@ -37,9 +45,9 @@ class CommitConflictError(DeltaError, RuntimeError):
     winning_operation: str
     detail: str
 
-    retryable: ClassVar[bool] = True
+    retryable = True
     """Whether the operation may succeed if it is planned again on the newest version."""
-    _what: ClassVar[str] = "a concurrent commit conflicts with it"
+    _what = "a concurrent commit conflicts with it"
 
     def __str__(self) -> str:
         return (
@@ -137,15 +145,10 @@ class TableExistsError(DeltaError, FileExistsError):
     """There is a table already."""
 
     table: str
-    operation: str = "write"  # "write" | "create"
+    operation: Literal["write", "create", "convert", "clone"] = "write"
 
     def __str__(self) -> str:
-        cure = 'Use mode="append" or "overwrite" to write to it, "ignore" to keep it as it is.'
-        if self.operation == "create":
-            cure = (
-                'Use mode="ignore" to keep it as it is, open it with Table.open, or change it '
-                "with table.alter."
-            )
+        cure = _TABLE_EXISTS_CURES[self.operation]
         return f"a Delta table already exists at {redact(self.table)}. {cure}"
 
 

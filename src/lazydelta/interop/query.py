@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import pyarrow as pa
 
-from lazydelta.errors import ConfigError, MissingExtraError, QueryError
+from lazydelta._cancellation import ended_by_cancellation, is_cancelled
+from lazydelta.errors import ConfigError, MissingExtraError, QueryError, ScanCancelledError
 from lazydelta.interop.adapter_source import RowScan, Source, as_row_scan, check_name
 from lazydelta.interop.dataset import LazyDataset
 from lazydelta.interop.fork_guard import DATAFUSION
@@ -41,13 +43,15 @@ class QueryBuilder:
 
     Args:
         engine: `duckdb` or `datafusion`; by default the first of the two that is installed.
+        memory: Bytes that DuckDB may use for a query. It then runs in the thread that reads the
+            result, writes no temporary files, and the query cannot change settings.
 
     Raises:
-        ConfigError: The engine is unknown.
+        ConfigError: The engine is unknown, or has no limit of memory.
         MissingExtraError: The engine, or both, are not installed.
     """
 
-    def __init__(self, engine: Engine | None = None) -> None:
+    def __init__(self, engine: Engine | None = None, *, memory: int | None = None) -> None:
         if engine is not None and engine not in get_args(Engine):
             raise ConfigError("engine", f"must be one of {get_args(Engine)}, not {engine!r}")
         candidates = get_args(Engine) if engine is None else (engine,)
@@ -55,6 +59,9 @@ class QueryBuilder:
         if not installed:
             raise MissingExtraError(" or ".join(candidates), candidates[0])
         self._engine: Engine = installed[0]
+        if memory is not None and self._engine != "duckdb":
+            raise ConfigError("memory", "can be limited for duckdb only")
+        self._memory = memory
         self._tables: dict[str, tuple[RowScan, ReadOptions | None]] = {}
         self._latest: Mapping[str, LazyDataset] = {}
 
@@ -83,11 +90,15 @@ class QueryBuilder:
         self._tables[name] = (as_row_scan(source), options)
         return self
 
-    def execute(self, sql: str) -> pa.RecordBatchReader:
+    def execute(self, sql: str, *, limit: int | None = None) -> pa.RecordBatchReader:
         """Return the result of a query as a reader; rows are read while it is consumed.
 
         Names of columns and tables are case-insensitive in DuckDB, which preserves the table's
         case, and case-sensitive in DataFusion.
+
+        Args:
+            sql: The query.
+            limit: Maximum number of rows, beside a limit of the query; 0 plans it only.
 
         Raises:
             QueryError: The engine rejects the query, now or while it runs.
@@ -96,7 +107,9 @@ class QueryBuilder:
         """
         if self._engine == "datafusion":
             DATAFUSION.start()
-        start = {"duckdb": _on_duckdb, "datafusion": _on_datafusion}[self._engine]
+            start = _on_datafusion
+        else:
+            start = partial(_on_duckdb, memory=self._memory)
         # One dataset per query: two results may be consumed at the same time.
         tables = {
             name: LazyDataset(*registered, for_datafusion=self._engine == "datafusion")
@@ -104,10 +117,10 @@ class QueryBuilder:
         }
         self._latest = tables
         try:
-            reader, close = start(sql, tables)
+            reader, close, interrupt = start(sql, tables, limit)
         except Exception as error:  # engines have error classes of their own
             raise self._translated(sql, tables, error) from error
-        batches = self._batches(sql, tables, reader, close)
+        batches = self._batches(sql, tables, reader, close, interrupt)
         return pa.RecordBatchReader.from_batches(reader.schema, batches)
 
     def explain(self, name: str) -> Explanation:
@@ -127,9 +140,10 @@ class QueryBuilder:
         tables: Mapping[str, LazyDataset],
         reader: pa.RecordBatchReader,
         close: Callable[[], None],
+        interrupt: Callable[[], object],
     ) -> Iterator[pa.RecordBatch]:
         try:
-            with closing(reader):
+            with closing(reader), ended_by_cancellation(interrupt):
                 yield from reader
         except Exception as error:  # engines have error classes of their own
             raise self._translated(sql, tables, error) from error
@@ -145,6 +159,8 @@ class QueryBuilder:
         for table in tables.values():
             if table.failure is not None:
                 return table.failure
+        if is_cancelled():
+            return ScanCancelledError()
         reason = " ".join(str(error).split())
         if _INTERRUPT.search(reason) or type(error).__name__ == "InterruptException":
             return KeyboardInterrupt()
@@ -152,8 +168,8 @@ class QueryBuilder:
 
 
 def _on_duckdb(
-    sql: str, tables: Mapping[str, LazyDataset]
-) -> tuple[pa.RecordBatchReader, Callable[[], None]]:
+    sql: str, tables: Mapping[str, LazyDataset], limit: int | None, *, memory: int | None
+) -> tuple[pa.RecordBatchReader, Callable[[], None], Callable[[], object]]:
     import duckdb
 
     connection = duckdb.connect(":memory:")
@@ -162,24 +178,34 @@ def _on_duckdb(
             connection.register(name, dataset)
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET python_enable_replacements = false")
+        if memory is not None:
+            connection.execute(f"SET memory_limit = '{memory}B'")
+            connection.execute("SET temp_directory = ''")
+            connection.execute("SET threads = 1")
         connection.execute("SET enable_external_access = false")
-        return _duckdb_reader(connection.sql(sql)), connection.close
+        if memory is not None:
+            connection.execute("SET lock_configuration = true")
+        with ended_by_cancellation(connection.interrupt):
+            reader = _duckdb_reader(connection.sql(sql), limit)
     except BaseException:
         connection.close()
         raise
+    return reader, connection.close, connection.interrupt
 
 
-def _duckdb_reader(relation: Any) -> pa.RecordBatchReader:
+def _duckdb_reader(relation: Any, limit: int | None) -> pa.RecordBatchReader:
     if relation is None:
         raise ValueError("the statement is not a query: it returns no rows")
+    if limit is not None:
+        relation = relation.limit(limit)
     # Streams the result; older versions of DuckDB use another name.
     read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
     return read(_BATCH_ROWS)
 
 
 def _on_datafusion(
-    sql: str, tables: Mapping[str, LazyDataset]
-) -> tuple[pa.RecordBatchReader, Callable[[], None]]:
+    sql: str, tables: Mapping[str, LazyDataset], limit: int | None
+) -> tuple[pa.RecordBatchReader, Callable[[], None], Callable[[], object]]:
     import datafusion
 
     settings = {"datafusion.sql_parser.enable_ident_normalization": "false"}
@@ -190,4 +216,6 @@ def _on_datafusion(
     only_queries: Any = datafusion.SQLOptions()
     only_queries = only_queries.with_allow_ddl(False).with_allow_dml(False)
     frame = context.sql_with_options(sql, only_queries.with_allow_statements(False))
-    return pa.RecordBatchReader.from_stream(frame), lambda: None
+    if limit is not None:
+        frame = frame.limit(limit)
+    return pa.RecordBatchReader.from_stream(frame), lambda: None, lambda: None

@@ -70,8 +70,7 @@ class PathDigests:
     def contains(self, paths: pa.Array) -> np.ndarray:
         """Return for each path whether it is in the set."""
         found = np.zeros(len(paths), np.bool_)
-        if self._unsorted:
-            self._runs.append(self._sorted())
+        self.sort()
         if not len(paths) or not self._runs:
             return found
         first, second = self._digests(paths)
@@ -79,6 +78,11 @@ class PathDigests:
         for run in self._runs:
             _look_up(run, first, second, order[~found[order]], found)
         return found
+
+    def sort(self) -> None:
+        """Sort what was added, as the next `contains` would: it takes twice the set's memory."""
+        if self._unsorted:
+            self._runs.append(self._sorted())
 
     def close(self) -> None:
         """Clear the set and delete the temporary files."""

@@ -25,6 +25,10 @@ class Access:
     """The access rules of a configuration."""
 
     def __init__(self, config: ServeConfig) -> None:
+        self.replace(config)
+
+    def replace(self, config: ServeConfig) -> None:
+        """Take the rules of another configuration from the next request on."""
         self._principals = config.principals
         self._readers = {entry.name: frozenset(entry.principals) for entry in config.entries}
 

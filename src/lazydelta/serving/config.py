@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -209,6 +209,12 @@ class ServeConfig:
     def entries(self) -> tuple[TableEntry | RootEntry, ...]:
         """The tables and the roots."""
         return (*self.tables, *self.roots)
+
+    def without_access(self) -> Self:
+        """Return the settings without principals and what they may read."""
+        tables = tuple(replace(entry, principals=()) for entry in self.tables)
+        roots = tuple(replace(entry, principals=()) for entry in self.roots)
+        return replace(self, tables=tables, roots=roots, principals=(), insecure=True)
 
     def _check_principals(self) -> None:
         known = {principal.name for principal in self.principals} | {EVERY_PRINCIPAL}

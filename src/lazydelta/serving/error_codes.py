@@ -38,6 +38,7 @@ ERROR_CODES: dict[type[BaseException], ErrorCode] = {
     # the request
     errors.ConfigError: _INVALID,
     errors.PredicateError: _INVALID,
+    errors.QueryError: _INVALID,
     errors.ColumnNotFoundError: _INVALID,
     errors.SchemaError: _INVALID,
     errors.ResumeTokenError: _INVALID,
@@ -69,7 +70,7 @@ ERROR_CODES: dict[type[BaseException], ErrorCode] = {
     errors.StoreError: ErrorCode("UNAVAILABLE", 502, retryable=True),
     errors.StoreAccessError: ErrorCode("UNAVAILABLE", 502),
     errors.ObjectNotFoundError: _DAMAGED,
-    errors.MissingExtraError: ErrorCode("UNIMPLEMENTED", 501),
+    errors.MissingExtraError: ErrorCode("UNIMPLEMENTED", 501, explained=True),
 }
 
 

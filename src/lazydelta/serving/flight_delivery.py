@@ -36,7 +36,7 @@ __all__ = ["Deliveries", "Delivery"]
 
 
 class Delivery:
-    """The batches of one `DoGet`, each with `{"resume": token}` as metadata.
+    """The batches of one `DoGet`, each with `{"resume": token}` as metadata if it has a token.
 
     gRPC releases the object when the call ends, however it ends; that closes the scan. A generator
     would not do: one that was never started runs no `finally`.
@@ -92,6 +92,8 @@ class Delivery:
                 seconds = self._handed_over - self._started
                 self._metrics.observe("first_batch_seconds", seconds, **self._labels)
             self._bytes += delivered.batch.nbytes
+            if not delivered.token:
+                return delivered.batch, b""
             return delivered.batch, orjson.dumps({"resume": delivered.token})
 
     def _pull(self) -> Delivered:

@@ -1,8 +1,9 @@
 """`FlightDoor`: the Arrow Flight server.
 
 `GetFlightInfo` pins a version and returns tickets; `DoGet` streams batches while the log is being
-read. Every call is authenticated by middleware before it is handled. Writing calls are refused
-there too: pyarrow would read the client's stream before our code runs.
+read. Commands are JSON, or messages of Flight SQL. Every call is authenticated by middleware before
+it is handled. Writing calls are refused there too: pyarrow would read the client's stream before
+our code runs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from lazydelta.serving.flight_actions import ACTIONS, action_request, run_action
 from lazydelta.serving.flight_delivery import Deliveries, Delivery
 from lazydelta.serving.flight_errors import flight_error
 from lazydelta.serving.flight_plan import FlightPlan, parse_command, plan_flight
+from lazydelta.serving.flight_sql import SQL_ACTIONS, FlightSql
+from lazydelta.serving.flight_sql_messages import SqlMessage, parse_message
 from lazydelta.serving.flight_tickets import Tickets
 
 if TYPE_CHECKING:
@@ -202,6 +205,7 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
     def __init__(self, service: ScanService, location: str) -> None:
         config = service.config
         self._service = service
+        self._sql = FlightSql(service)
         self._tickets = Tickets(config.resume_key)
         self._deliveries = Deliveries(config.limits)
         calls = {_CALL: _Calls(service.access)}
@@ -232,6 +236,11 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
     ) -> fl.FlightInfo:
         """Return pinned version, schema, estimates, and a ticket for each share."""
         with _answering(context) as call:
+            command = self._sql_command(descriptor)
+            if command is not None:
+                schema = self._sql_schema(context, call, command)
+                endpoint = fl.FlightEndpoint(descriptor.command, [])
+                return fl.FlightInfo(schema, descriptor, [endpoint], -1, -1)
             plan = self._plan(context, call, descriptor)
             endpoints = [
                 fl.FlightEndpoint(ticket, [], expiration_time=expires)
@@ -251,6 +260,9 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
         """Return the schema of the batches of a command."""
         try:
             with _answering(context) as call:
+                command = self._sql_command(descriptor)
+                if command is not None:
+                    return fl.SchemaResult(self._sql_schema(context, call, command))
                 plan = self._plan(context, call, descriptor, split=False)
                 return fl.SchemaResult(plan.schema)
         except fl.FlightError as error:
@@ -259,15 +271,23 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
     def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.FlightDataStream:
         """Stream the batches of a ticket, each with its resume token."""
         with _answering(context) as call:
-            request = self._tickets.verify(ticket.ticket, call.principal)
-            call.table = request.table
+            self._check_size(ticket.ticket, tuning.MAX_TICKET_BYTES)
+            command = parse_message(ticket.ticket)
             work = Cancellation()
             watched = partial(self._deliveries.watched, context, work)
+            mode = "sql"
             with watched():
-                stream = self._service.streams.open(request, call.principal, work)
+                if command is not None:
+                    stream = self._sql.open(command, call.principal, work)
+                else:
+                    request = self._tickets.verify(ticket.ticket, call.principal)
+                    call.table, mode = request.table, request.mode
+                    stream = self._service.streams.open(request, call.principal, work)
+            if isinstance(stream, pa.Table):
+                return fl.RecordBatchStream(stream)
             delivery = Delivery(
                 stream,
-                mode=request.mode,
+                mode=mode,
                 metrics=self._service.metrics,
                 translate=call.translate,
                 watched=watched,
@@ -278,13 +298,18 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
     def list_actions(self, context: fl.ServerCallContext) -> list[tuple[str, str]]:
         """Return the names and descriptions of the actions."""
         del context
-        return list(ACTIONS.items())
+        return list({**ACTIONS, **SQL_ACTIONS}.items())
 
     def do_action(self, context: fl.ServerCallContext, action: fl.Action) -> Iterator[fl.Result]:
         """Run an action; the result is one JSON document, or text."""
         with _answering(context) as call:
             body = action.body.to_pybytes()
             self._check_size(body)
+            if action.type in SQL_ACTIONS:
+                work = Cancellation()
+                with self._deliveries.watched(context, work):
+                    results = self._sql.act(action.type, body, call.principal, work)
+                return iter(list(map(fl.Result, results)))
             request = action_request(action.type, body)
             call.table = None if request is None else request.table
             with self._deliveries.watched(context, Cancellation()):
@@ -326,7 +351,21 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
         with service.admission.slot(call.principal), watched:
             return plan_flight(table, request, endpoints if split else 1)
 
-    def _check_size(self, command: bytes) -> None:
-        limit = self._service.config.limits.request_bytes
+    def _sql_command(self, descriptor: fl.FlightDescriptor) -> SqlMessage | None:
+        """Return the message of Flight SQL in a descriptor; None if it has another command."""
+        if descriptor.descriptor_type == fl.DescriptorType.PATH:
+            return None
+        self._check_size(descriptor.command)
+        return parse_message(descriptor.command)
+
+    def _sql_schema(
+        self, context: fl.ServerCallContext, call: _Call, command: SqlMessage
+    ) -> pa.Schema:
+        work = Cancellation()
+        with self._deliveries.watched(context, work):
+            return self._sql.schema(command, call.principal, work)
+
+    def _check_size(self, command: bytes, limit: int | None = None) -> None:
+        limit = self._service.config.limits.request_bytes if limit is None else limit
         if len(command) > limit:
             raise ConfigError("command", f"is longer than {limit} bytes, the server's limit")

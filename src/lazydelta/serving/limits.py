@@ -48,6 +48,10 @@ class Limits:
     """Maximum number of rows of a batch."""
     scan_memory: int = 32 * 1024 * 1024
     """Bytes of decoded rows that one scan may buffer, beside the batch in delivery."""
+    sql_queries: int = 4
+    """SQL queries over Flight that run at the same time; 0 refuses them."""
+    sql_memory: int = 256 * 1024 * 1024
+    """Bytes that the engine of a SQL query may use."""
     request_bytes: int = 65_536
     """Maximum size of a request: address and headers, or a Flight command."""
     connections: int = 1024
@@ -64,7 +68,8 @@ class Limits:
         for item in fields(self):
             value = getattr(self, item.name)
             if item.type == "int":
-                validate_integer(f"limits.{item.name}", value, 0 if item.name == "queue" else 1)
+                least = 0 if item.name in ("queue", "sql_queries") else 1
+                validate_integer(f"limits.{item.name}", value, least)
             elif isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise ConfigError(f"limits.{item.name}", f"must be more than 0, not {value!r}")
 

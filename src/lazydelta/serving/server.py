@@ -1,7 +1,8 @@
 """Run the servers of a configuration in this process, and end them gracefully.
 
 SIGTERM or SIGINT drains: new scans are refused, running ones have `limits.drain_seconds`, then
-they end with an error after which clients resume elsewhere. A second signal ends at once.
+they end with an error after which clients resume elsewhere. A second signal ends at once. SIGHUP
+reads principals, and what they may read, again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import functools
 import logging
 import os
+import signal
 import socket
 import ssl
 import threading
@@ -44,15 +46,21 @@ __all__ = ["RunningServer", "serve"]
 logger = logging.getLogger(__name__)
 
 
-def serve(config: ServeConfig, started: Callable[[str], None] | None = None) -> None:
+def serve(
+    config: ServeConfig,
+    started: Callable[[str], None] | None = None,
+    *,
+    reload: Callable[[], ServeConfig] | None = None,
+) -> None:
     """Serve until a signal, in the main thread.
 
     Args:
         config: The settings.
         started: Called with the address of the HTTP server when it accepts requests.
+        reload: Returns the settings of now, at SIGHUP; by default that signal ends the process.
     """
     return_freed_memory()
-    server = _HttpServer(ScanService(config), started)
+    server = _HttpServer(ScanService(config), started, reload)
     server.run()
     if server.has_open_calls:
         # gRPC would wait at exit for clients that do not read; their scans are closed.
@@ -130,9 +138,11 @@ class _HttpServer(uvicorn.Server):
         self,
         service: ScanService,
         started: Callable[[str], None] | None,
+        reload: Callable[[], ServeConfig] | None = None,
     ) -> None:
         self._service = service
         self._on_start = started
+        self._reload = reload
         self._doors = _doors(service)
         self._drains_until = float("inf")
         self.has_open_calls = False
@@ -152,6 +162,9 @@ class _HttpServer(uvicorn.Server):
         await super().startup(sockets)
         for door in self._doors:
             door.start()
+        if self._reload is not None:
+            on_hangup = functools.partial(self._reload_access, self._reload)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
         addresses = [self.url, *(door.uri for door in self._doors)]
         logger.info("listening", extra={"addresses": addresses})
         if self._on_start is not None:
@@ -162,6 +175,15 @@ class _HttpServer(uvicorn.Server):
         del frame
         logger.info("signal", extra={"signal": sig})
         self.drain(force=self._service.admission.draining)
+
+    def _reload_access(self, reload: Callable[[], ServeConfig]) -> None:
+        """Take over who may read what, unless the new settings are invalid."""
+        try:
+            unchanged = self._service.reload_access(reload())
+        except ConfigError as error:
+            logger.warning("not reloaded", extra={"reason": str(error)})
+        else:
+            logger.info("reloaded", extra={"restart_to_change": unchanged or None})
 
     def drain(self, *, force: bool = False) -> None:
         """Refuse new scans; end when the running ones have, or their time is over."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ScanStream",
     "ScanStreams",
+    "StartedScan",
     "file_records",
     "requested_changes",
     "requested_scan",
@@ -195,20 +196,24 @@ class ScanStreams:
         slot = slot or self._admission.wait(principal)
         try:
             with cancellation.active():
-                schema, version, batches, counters = start_scan(table, request)
+                started = start_scan(table, request)
         except BaseException:
             slot.release()
             raise
+        return self.stream(started, slot, cancellation)
+
+    def stream(self, started: StartedScan, slot: Slot, cancellation: Cancellation) -> ScanStream:
+        """Return the stream of a scan that has a slot; the caller closes it."""
         return ScanStream(
-            batches,
-            schema=schema,
-            version=version,
+            started.batches,
+            schema=started.schema,
+            version=started.version,
             slot=slot,
             seconds=self._limits.scan_seconds,
             stopped=lambda: self._reason_to_stop(cancellation),
             cancellation=cancellation,
             worked=self._has_worked.set,
-            counters=counters,
+            counters=started.counters,
         )
 
     def _reason_to_stop(self, cancellation: Cancellation) -> str | None:
@@ -265,6 +270,7 @@ class StartedScan(NamedTuple):
 
     schema: pa.Schema
     version: int
+    """-1 for a query, which may read several tables."""
     batches: Stream[Delivered]
     counters: Callable[[], dict[str, int | None]] = dict
 

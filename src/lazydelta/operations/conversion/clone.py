@@ -98,7 +98,7 @@ def clone_table(
     if snapshot.properties.row_tracking:
         reason = "a clone does not keep row ids yet"
         raise UnsupportedFeatureError(source, ("rowTracking",), "write", reason)
-    check_no_table(store, config)
+    check_no_table(store, config, "clone")
     batches = [batch.select(ADDS.names) for batch in live_adds(snapshot, ADDS, Pruner())]
     adds = pa.Table.from_batches(batches, ADDS).combine_chunks()
     facts = {

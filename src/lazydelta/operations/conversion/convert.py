@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import orjson
@@ -91,7 +91,7 @@ def convert_files(
     if properties.get(MAPPING_MODE, "none") != "none":
         reason = "the files have the names of columns; enable it afterwards with table.alter"
         raise ConfigError(MAPPING_MODE, reason)
-    check_no_table(store, config)
+    check_no_table(store, config, "convert")
     listed = _listed(store)
     values = _partition_values(store, listed.column("path").to_pylist(), partition_by)
     schemas = _schemas(store, config, listed)
@@ -122,13 +122,13 @@ def convert_files(
     return ConvertResult(**facts, version=done.version, warnings=done.warnings)
 
 
-def check_no_table(store: Store, config: Config) -> None:
+def check_no_table(store: Store, config: Config, operation: Literal["convert", "clone"]) -> None:
     """Raise `TableExistsError` if there is a table."""
     try:
         load_snapshot(store, config)
     except TableNotFoundError:
         return
-    raise TableExistsError(store.root, "create")
+    raise TableExistsError(store.root, operation)
 
 
 def _listed(store: Store) -> pa.Table:

@@ -125,7 +125,8 @@ class RetainedFiles:
         self._add_removed()
         for paths in change_files(snapshot, versions.later_commits):
             self._add(paths)
-        release_memory()  # of the replay: a listing follows
+        self.digests.sort()
+        release_memory()  # of the replay and the sort
 
     def __enter__(self) -> Self:
         return self

@@ -25,6 +25,8 @@ from lazydelta.protocol.paths.percent_encoding import (
     replace_prefix,
     string_buffers,
 )
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -148,6 +150,11 @@ class PathResolver:
         Raises:
             PathNotAllowedError: As `to_open`.
         """
+        plain = self.decoded(paths)
+        if self._is_below(plain):
+            root = build_array([f"{self.root.rstrip('/')}/"], PrimitiveType("string"))
+            below = f"file://{percent_encode(root)[0]}" if self._is_local else root[0].as_py()
+            return pc.binary_join_element_wise(below, percent_encode(plain), "")
         keys, uris = self.keys(paths), self.uris(paths)
         data, offsets = string_buffers(keys)
         leaves = has_byte(data, _COLON) or any_starts_with(data, offsets, _SLASH)
@@ -163,6 +170,12 @@ class PathResolver:
         files = pc.binary_join_element_wise("file://", percent_encode(uris), "")
         elsewhere = pc.match_substring_regex(uris, pattern=_SCHEME) if leaves else None
         return files if elsewhere is None else pc.if_else(elsewhere, uris, files)
+
+    def _is_below(self, plain: pa.StringArray) -> bool:
+        """Whether all paths are relative and canonical: their files are below the root."""
+        data, offsets = string_buffers(plain)
+        is_absolute = has_byte(data, _COLON) or any_starts_with(data, offsets, _SLASH)
+        return not is_absolute and not _may_be_redundant(data, offsets)
 
     def to_open(self, path: str, *, decoded: bool = False, within: str = "") -> Location:
         """Return the location of a file to open.

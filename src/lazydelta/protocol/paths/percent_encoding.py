@@ -18,7 +18,7 @@ from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "Bytes",
@@ -34,9 +34,10 @@ __all__ = [
 ]
 
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
-Offsets: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+Offsets: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"  # of 32 or 64 bits
 
 _STRING = PrimitiveType("string")
+_PART = 1 << 16
 _PERCENT = ord("%")
 _HEX = np.full(256, -1, np.int16)
 for _digits in (b"0123456789abcdef", b"0123456789ABCDEF"):
@@ -64,9 +65,9 @@ def string_buffers(paths: pa.StringArray) -> tuple[Bytes, Offsets]:
         return np.empty(0, np.uint8), np.zeros(len(paths) + 1, np.int64)
     wide = pa.types.is_large_string(paths.type)
     offsets = np.frombuffer(offsets_buffer, np.int64 if wide else np.int32)
-    offsets = offsets[paths.offset : paths.offset + len(paths) + 1].astype(np.int64)
+    offsets = offsets[paths.offset : paths.offset + len(paths) + 1]
     data = np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
-    return data, offsets - offsets[0]
+    return data, offsets - offsets[0] if offsets[0] else offsets
 
 
 def _with_bytes(like: pa.StringArray, data: Bytes, offsets: Offsets) -> pa.StringArray:
@@ -83,7 +84,12 @@ def _with_bytes(like: pa.StringArray, data: Bytes, offsets: Offsets) -> pa.Strin
 def has_byte(data: Bytes, byte: int) -> bool:
     """Whether a byte occurs."""
     # Copying and memchr is faster than a comparison, which allocates an array of that size.
-    return byte in data.tobytes()
+    return any(byte in part for part in _parts(data))
+
+
+def _parts(data: Bytes) -> Iterator[bytes]:
+    """Yield copies of parts: a large copy would be mapped anew, page by page, under the GIL."""
+    return (data[at : at + _PART].tobytes() for at in range(0, len(data), _PART))
 
 
 def any_starts_with(data: Bytes, offsets: Offsets, byte: int) -> bool:
@@ -140,7 +146,7 @@ def percent_decode(paths: pa.StringArray) -> pa.StringArray:
 def percent_encode(paths: pa.StringArray) -> pa.StringArray:
     """Percent-encode the bytes that a URI's path cannot have, vectorized."""
     data, offsets = string_buffers(paths)
-    if not data.tobytes().translate(None, _PLAIN):
+    if not any(part.translate(None, _PLAIN) for part in _parts(data)):
         return paths
     positions = np.flatnonzero(_ENCODED[data])
     escapes = positions + 2 * np.arange(len(positions))

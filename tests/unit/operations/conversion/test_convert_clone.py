@@ -125,7 +125,7 @@ def test_bad_directories_are_refused(tmp_path):
     assert ld.convert(tmp_path, dry_run=True).dry_run
     assert not (tmp_path / "_delta_log").exists()
     ld.convert(tmp_path)
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="nothing to convert"):
         ld.convert(tmp_path)
 
 
@@ -213,7 +213,7 @@ def test_clustering_columns_are_cloned(tmp_path):
 
 def test_clones_onto_existing_tables_are_refused_and_delete_nothing(source, tmp_path):
     before = snapshot_of(tmp_path)
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="another directory"):
         source.clone(source.url, shallow=False)
     assert source.clone(tmp_path / "new", dry_run=True).dry_run
     assert snapshot_of(tmp_path) == before
