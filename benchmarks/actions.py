@@ -83,6 +83,7 @@ _SIDECAR = pa.struct(
     ]
 )
 _CHECKPOINT_METADATA = pa.struct([("version", pa.int64()), ("tags", _TEXTS)])
+_PARTITION_TYPES = {"date": pa.date32(), "region": pa.string()}
 _DELETED_AT = 1_767_000_000_000
 
 
@@ -113,8 +114,9 @@ def _add_type(spec: TableSpec) -> pa.DataType:
     ]
     if spec.json_stats:
         fields.append(("stats", pa.string()))
-    if spec.parsed_stats and spec.partitioned:
-        fields.append(("partitionValues_parsed", pa.struct([("date", pa.date32())])))
+    if spec.parsed_stats and spec.partition_levels:
+        types = [(name, _PARTITION_TYPES[name]) for name in spec.partition_columns]
+        fields.append(("partitionValues_parsed", pa.struct(types)))
     if spec.parsed_stats:
         fields.append(("stats_parsed", _stats_type(spec)))
     return pa.struct(fields)
@@ -151,12 +153,15 @@ def rows_of(schema: pa.Schema, name: str, column: pa.Array) -> pa.RecordBatch:
 
 
 def _partition_values(files: FileColumns) -> pa.Array:
-    rows = len(files.index)
-    if not files.spec.partitioned:
-        empty = pa.array([], pa.string())
-        return pa.MapArray.from_arrays(np.zeros(rows + 1, np.int32), empty, empty)
-    keys = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), ["date"]).cast(pa.string())
-    return pa.MapArray.from_arrays(np.arange(rows + 1, dtype=np.int32), keys, files.day_text)
+    rows, names = len(files.index), files.spec.partition_columns
+    offsets = np.arange(rows + 1, dtype=np.int32) * len(names)
+    numbers = np.tile(np.arange(len(names), dtype=np.int32), rows)
+    keys = pa.DictionaryArray.from_arrays(numbers, pa.array(names, pa.string())).cast(pa.string())
+    columns = files.partition_text()
+    # file by file: the values of one column after those of the other, then in the order of rows
+    values = pa.concat_arrays([pa.array([], pa.string()), *columns])
+    order = np.arange(rows * len(names)).reshape(len(names), rows).T.ravel()
+    return pa.MapArray.from_arrays(offsets, keys, values.take(pa.array(order)))
 
 
 def _vectors(files: FileColumns, has: npt.NDArray[np.bool_], salt: int) -> pa.Array:
@@ -218,8 +223,8 @@ def add_column(
         columns["stats_parsed"] = files.stats_parsed(
             pa.array(~has) if spec.deletion_vectors else None
         )
-        if spec.partitioned:
-            columns["partitionValues_parsed"] = files.day_parsed()
+        if spec.partition_levels:
+            columns["partitionValues_parsed"] = files.partition_parsed()
     return _struct_of(_add_type(spec), rows, **columns)
 
 
@@ -262,6 +267,7 @@ def metadata(spec: TableSpec) -> dict[str, Any]:
     """Return the `metaData` action."""
     types = {"id": "long", "value": "double", "name": "string", "ts": "timestamp"}
     types |= {"qty": "integer", "date": "date"}
+    types |= {"region": "string"} if spec.partition_levels == 2 else {}
     columns = [
         {"name": name, "type": kind, "nullable": True, "metadata": {}}
         for name, kind in types.items()
@@ -275,7 +281,7 @@ def metadata(spec: TableSpec) -> dict[str, Any]:
         "id": "7d1a7c52-6a0b-4cf0-8f63-2f4f0f5b8a11",
         "format": {"provider": "parquet", "options": {}},
         "schemaString": json.dumps({"type": "struct", "fields": columns}),
-        "partitionColumns": ["date"] if spec.partitioned else [],
+        "partitionColumns": spec.partition_columns,
         "configuration": {k: str(v).lower() for k, v in settings.items() if v},
         "createdTime": _DELETED_AT,
     }

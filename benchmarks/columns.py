@@ -15,12 +15,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from benchmarks.spec import DAYS, TableSpec
+from benchmarks.spec import DAYS, REGIONS, TableSpec
 
-__all__ = ["REAL_BYTES", "FileColumns", "Integers", "Template", "mix", "z85_strings"]
+__all__ = [
+    "FIRST_ID",
+    "IDS_PER_FILE",
+    "REAL_BYTES",
+    "FileColumns",
+    "Integers",
+    "Template",
+    "mix",
+    "z85_strings",
+]
 
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
+
+FIRST_ID = 10_000_000_000  # eleven digits, like every id after it
+IDS_PER_FILE = 10_000
+"""File `i` has ids from `FIRST_ID + i * IDS_PER_FILE` on, less than this many."""
 
 REAL_BYTES = 512 * 1024
 """The size of every data file that exists beside a `TableSpec`'s log."""
@@ -28,7 +41,6 @@ REAL_BYTES = 512 * 1024
 _MILLISECONDS_PER_DAY = 86_400_000
 _FIRST_DAY = date(2026, 1, 1)
 _FIRST_DAY_MS = (_FIRST_DAY - date(1970, 1, 1)).days * _MILLISECONDS_PER_DAY
-_FIRST_ID = 10_000_000_000  # eleven digits, like every id after it
 _ISO_DAYS: Bytes = np.array(
     [list((_FIRST_DAY + timedelta(days=d)).isoformat().encode()) for d in range(DAYS)], np.uint8
 )
@@ -106,7 +118,9 @@ class Template:
 
 
 _NAME = "part-<part:5>-<u1:8>-<u2:4>-<u3:4>-<u4:4>-<u5:12>-c000.snappy.parquet"
-_PATH = {True: Template(f"date=<day:10>/{_NAME}"), False: Template(_NAME)}
+_PATHS = [Template(f"{folders}{_NAME}") for folders in ("", "date=<day:10>/")]
+_PATHS.append(Template(f"date=<day:10>/region=region-<region:2>/{_NAME}"))
+_REGION = Template("region-<region:2>")
 
 
 def _bounds(end: str) -> str:
@@ -143,6 +157,11 @@ class FileColumns:
         return np.where(self.index < self.spec.files, in_order, self._draw(0, 0, DAYS))
 
     @property
+    def region(self) -> Integers:
+        """The region of each file as a number from 0."""
+        return self._draw(7, 0, REGIONS)
+
+    @property
     def size(self) -> Integers:
         """Bytes of each file."""
         drawn = self._draw(1, 30_000_000, 130_000_000)
@@ -161,7 +180,7 @@ class FileColumns:
 
     @property
     def path(self) -> pa.Array:
-        """Names as Spark writes them, in a directory per date if the table is partitioned."""
+        """Names as Spark writes them, in a directory per partition."""
         high, low = (mix(self.index, self.spec.seed * 1000 + salt) for salt in (4, 5))
         raw = np.stack([high, low], axis=1).view(np.uint8)
         raw[:, 6] = raw[:, 6] & 0x0F | 0x40  # the version and variant that a random UUID has
@@ -169,13 +188,25 @@ class FileColumns:
         text = _HEX[raw].reshape(len(raw), 32)
         cuts = {"u1": (0, 8), "u2": (8, 12), "u3": (12, 16), "u4": (16, 20), "u5": (20, 32)}
         uuid = {name: text[:, start:end] for name, (start, end) in cuts.items()}
-        day = _ISO_DAYS[self.day]
-        return _PATH[self.spec.partitioned].render(part=self.index % 200, day=day, **uuid)
+        folders = {"day": _ISO_DAYS[self.day], "region": self.region}
+        template = _PATHS[self.spec.partition_levels]
+        return template.render(part=self.index % 200, **folders, **uuid)
 
     @property
     def day_text(self) -> pa.Array:
         """The date as a partition value of the log."""
         return text_array(_ISO_DAYS[self.day])
+
+    @property
+    def date(self) -> pa.Array:
+        """The date of each file."""
+        days = (self.day + _FIRST_DAY_MS // _MILLISECONDS_PER_DAY).astype(np.int32)
+        return pa.array(days).cast(pa.date32())
+
+    def partition_text(self) -> list[pa.Array]:
+        """The partition values as strings, a column for each."""
+        columns = [self.day_text, _REGION.render(region=self.region)]
+        return columns[: self.spec.partition_levels]
 
     def vector_text(self, salt: int) -> pa.Array:
         """The id of a vector: twenty characters that encode sixteen bytes."""
@@ -187,7 +218,7 @@ class FileColumns:
         high = end == "hi"
         salt = 30 if high else 20
         half = {False: (0, 1), True: (1, 2)}[high]
-        first = _FIRST_ID + self.index * 10_000
+        first = FIRST_ID + self.index * IDS_PER_FILE
         return {
             "id": first + (self.records - 1 if high else 0),
             "value": self._draw(salt, 100_000 + 450_000 * half[0], 100_000 + 450_000 * half[1]),
@@ -199,7 +230,7 @@ class FileColumns:
     @property
     def records(self) -> Integers:
         """Rows of each file."""
-        return self._draw(6, 1000, 10_000)
+        return self._draw(6, 1000, IDS_PER_FILE)
 
     @property
     def null_counts(self) -> dict[str, Integers]:
@@ -238,10 +269,10 @@ class FileColumns:
         parts["nullCount"] = _struct(**{k: pa.array(v) for k, v in self.null_counts.items()})
         return _struct(**parts, **({} if tight is None else {"tightBounds": tight}))
 
-    def day_parsed(self) -> pa.Array:
+    def partition_parsed(self) -> pa.Array:
         """The partition values as a struct."""
-        days = (self.day + _FIRST_DAY_MS // _MILLISECONDS_PER_DAY).astype(np.int32)
-        return _struct(date=pa.array(days).cast(pa.date32()))
+        columns = [self.date, *self.partition_text()[1:]]
+        return pa.StructArray.from_arrays(columns, names=self.spec.partition_columns)
 
 
 def _struct(**columns: pa.Array) -> pa.Array:

@@ -20,7 +20,6 @@ from benchmarks.clock import Sample
 from benchmarks.engines import LIMIT
 from benchmarks.generate import table_for
 from benchmarks.row_engines import ROW_LIMIT
-from benchmarks.spark_engines import APPENDED_ROWS, MERGED_ROWS, QUERIES
 from benchmarks.spec import RowsSpec, Spec, spec_from
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ __all__ = ["Case", "Result", "Run", "measure"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _TIMEOUT_SECONDS = 600
-_ROW_KINDS = {*QUERIES, "stream", "point", "file", "limit"}
+_ROW_KINDS = {"read", "filter", "count", "stream", "point", "file", "limit"}
 _SHORT_SECONDS = 0.5
 _LONG_SECONDS = 30.0  # what takes longer is run once: its noise is relatively small
 _SHORT_RUNS = 3  # a short operation is run this often per round: its noise is relatively larger
@@ -64,15 +63,6 @@ class Case:
     def expected_count(self, facts: dict[str, int]) -> int | None:
         """Return the expected count of the operation; None if it only plans."""
         kind = self.kind
-        # A row of a MERGE's source updates or inserts one; maintenance rewrites all files.
-        changed = {
-            "merge": MERGED_ROWS,
-            "append": APPENDED_ROWS,
-            "optimize": self.spec.files,
-            "cluster": self.spec.files,
-        }
-        if kind in changed:
-            return changed[kind]
         if self.reads_rows:
             return self._expected_rows(facts)
         if kind == "open" or (self.engine == "polars" and kind != "nothing"):

@@ -43,7 +43,7 @@ def _file_rows(spec: TableSpec, number: int) -> pa.Table:
         name: _between(int(low[name][0]), int(high[name][0]), rows, number + salt)
         for salt, name in enumerate(("value", "name", "ts", "qty"))
     }
-    day_us = file.day_parsed().field("date").cast(pa.timestamp("us")).cast(pa.int64())[0].as_py()
+    day_us = file.date.cast(pa.timestamp("us")).cast(pa.int64())[0].as_py()
     nulls = {}
     for name, count in file.null_counts.items():
         is_null = np.zeros(rows, bool)
@@ -58,8 +58,8 @@ def _file_rows(spec: TableSpec, number: int) -> pa.Table:
         "ts": pa.array(day_us + drawn["ts"] * 1000).cast(pa.timestamp("us", "UTC")),
         "qty": pa.array(drawn["qty"].astype(np.int32), mask=nulls["qty"]),
     }
-    if not spec.partitioned:
-        columns["date"] = pa.repeat(file.day_parsed().field("date")[0], rows)
+    if not spec.partition_levels:
+        columns["date"] = pa.repeat(file.date[0], rows)
     return pa.table(columns)
 
 
@@ -71,7 +71,7 @@ def _write_padded(table: pa.Table, path: Path) -> None:
     footer = _FOOTER_END + int.from_bytes(data[-_FOOTER_END:-4], "little")
     if len(data) > REAL_BYTES:
         raise ValueError(f"{path.name} takes {len(data):,} bytes; at most {REAL_BYTES:,} fit")
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         file.write(data[:-footer])
         file.seek(REAL_BYTES - footer)

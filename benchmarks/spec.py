@@ -20,6 +20,7 @@ __all__ = [
     "FILTER_DAY",
     "FILTER_IDS",
     "ID_SPAN",
+    "REGIONS",
     "Kind",
     "RowsSpec",
     "Spec",
@@ -37,6 +38,9 @@ CHECKPOINT_VERSION = 10
 
 DAYS = 365
 """Distinct values of the partition column `date`: the dates of 2026."""
+
+REGIONS = 20
+"""Distinct values of the second partition column, `region`."""
 
 FILTER_DAY = 59
 """The date that benchmarks filter on, 2026-03-01."""
@@ -90,8 +94,8 @@ class TableSpec(_Kept):
 
     files: int = 10_000
     """Adds in the checkpoint."""
-    partitioned: bool = True
-    """Whether `date` is a partition column."""
+    partition_levels: int = 1
+    """Partition columns: none, `date`, or `date` and `region`."""
     parsed_stats: bool = True
     """Whether the checkpoint has `stats_parsed` and `partitionValues_parsed`."""
     json_stats: bool = True
@@ -125,6 +129,8 @@ class TableSpec(_Kept):
         """Refuse options that the generator does not support."""
         if self.kind not in get_args(Kind):
             raise ValueError(f"kind must be one of {get_args(Kind)}, not {self.kind!r}")
+        if self.partition_levels not in range(3):
+            raise ValueError(f"partition_levels must be 0, 1 or 2, not {self.partition_levels}")
         if min(self.files, self.row_group_rows, self.parts) < 1:
             raise ValueError("files, row_group_rows and parts must be at least 1")
         if min(self.removes, self.tail, self.tail_adds) < 0:
@@ -135,6 +141,11 @@ class TableSpec(_Kept):
             raise ValueError("the tail touches more files than the checkpoint has; shorten it")
         if self.real_files and (self.deletion_vectors or not self.tail * self.tail_adds):
             raise ValueError("real_files must have a tail with adds, and no deletion vectors")
+
+    @property
+    def partition_columns(self) -> list[str]:
+        """The partition columns, outer first."""
+        return ["date", "region"][: self.partition_levels]
 
     @property
     def indices(self) -> int:

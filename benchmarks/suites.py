@@ -42,7 +42,7 @@ MATRIX: dict[str, TableSpec] = {
     "JSON statistics only": replace(HEADLINE, parsed_stats=False),
     "JSON statistics only, Spark-like": replace(SPARK_LIKE, parsed_stats=False),
     "parsed statistics only": replace(HEADLINE, json_stats=False),
-    "not partitioned": replace(HEADLINE, partitioned=False),
+    "not partitioned": replace(HEADLINE, partition_levels=0),
     "multi-part": replace(HEADLINE, kind="multipart"),
     "V2 with sidecars": replace(HEADLINE, kind="v2"),
     "metadata in the last rows": replace(HEADLINE, metadata_last=True),
@@ -129,7 +129,7 @@ class RowTables:
 
 
 def _cases(spec: Spec, workloads: dict[str, list[str]]) -> list[Case]:
-    without_days = isinstance(spec, TableSpec) and not spec.partitioned
+    without_days = isinstance(spec, TableSpec) and not spec.partition_levels
     return [
         Case(engine=engine, workload=name, spec=spec)
         for engine, names in workloads.items()

@@ -76,6 +76,15 @@ def test_no_lock_file_is_committed():
     assert done.stdout == ""
 
 
+def test_no_symbolic_link_is_committed():
+    done = subprocess.run(
+        ["git", "ls-files", "--stage"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip("not a git working tree")
+    assert [line for line in done.stdout.splitlines() if line.startswith("120000")] == []
+
+
 def test_the_version_is_the_same_everywhere():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert lazydelta.__version__ == project["version"]

@@ -25,7 +25,8 @@ SPECS = {
     "one-huge-row-group": TableSpec(row_group_rows=1 << 20, metadata_last=True),
     "no-parsed-statistics": TableSpec(parsed_stats=False),
     "no-json-statistics": TableSpec(json_stats=False),
-    "unpartitioned": TableSpec(partitioned=False, tail=2, tail_adds=100),
+    "unpartitioned": TableSpec(partition_levels=0, tail=2, tail_adds=100),
+    "two-levels": TableSpec(partition_levels=2, tail=2, tail_adds=100),
     "multi-part": TableSpec(kind="multipart", parts=3, metadata_last=True),
     "sidecars": TableSpec(kind="v2", tail=3, tail_adds=100, deletion_vectors=True),
 }
@@ -50,7 +51,7 @@ def test_deltalake_lists_the_expected_files(table):
     assert sum(actions["size_bytes"].to_pylist()) == facts["live_bytes"]
     live = FileColumns(spec, live_indices(spec))
     assert sorted(actions["path"].to_pylist()) == sorted(live.path.to_pylist())
-    if spec.partitioned:
+    if spec.partition_levels:
         on_day = delta.file_uris(file_pruning_predicate=[("date", "=", "2026-03-01")])
         assert len(on_day) == facts["files_on_filter_day"] > 0
 
@@ -66,7 +67,7 @@ def test_lazydelta_lists_the_expected_files(table, strategy):
     assert sorted(files["path"].to_pylist()) == sorted(live.path.to_pylist())
     assert sum(files["size"].to_pylist()) == facts["live_bytes"]
     on_day = delta.scan(where="date = '2026-03-01'", strategy=strategy).file_batches()
-    expected = facts["files_on_filter_day"] if spec.partitioned else facts["live_files"]
+    expected = facts["files_on_filter_day"] if spec.partition_levels else facts["live_files"]
     assert sum(batch.num_rows for batch in on_day) == expected
     nothing = delta.scan(where="id < -1", strategy=strategy).file_batches()
     assert sum(batch.num_rows for batch in nothing) == 0

@@ -354,7 +354,7 @@ def _replay(
     live = tail.where("isAdd").select(columns)
     if checkpoint is None:
         return live
-    tasks = split_checkpoint(checkpoint, num_partitions, reader.pruner)
+    tasks = split_checkpoint(checkpoint, num_partitions, reader.pruner, reader.schema.names)
     adds = map_splits(spark, tasks, reader.read_checkpoint, reader.checkpoint_schema, rows)
     return _not_replaced(adds, tail, segment).select(columns).unionByName(live)
 

@@ -35,7 +35,7 @@ from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from lazydelta.config import Config
     from lazydelta.protocol import CommitBatch
@@ -61,6 +61,7 @@ KEY = pa.field("key", pa.string())
 COMMIT_VERSION = pa.field("commitVersion", pa.int64())
 IS_ADD = pa.field("isAdd", pa.bool_())
 
+_PRUNED_BY = ("partitionValues", "partitionValues_parsed", "stats", "stats_parsed")
 _ADD_SCHEMA = pa.schema([*ADD, ("version", pa.int64())])
 
 
@@ -97,17 +98,24 @@ def split_tail(segment: LogSegment, max_splits: int) -> list[CommitSplit]:
 
 
 def split_checkpoint(
-    checkpoint: Checkpoint, max_tasks: int, pruner: Pruner
+    checkpoint: Checkpoint, max_tasks: int, pruner: Pruner, fields: Collection[str] | None = None
 ) -> list[tuple[CheckpointSplit, ...]]:
     """Split a checkpoint into the work of at most `max_tasks` tasks of about equal cost.
 
     Reads the list of its files but no sidecar: the task that reads a leaf selects the row groups of
     its share. Sidecars whose zone maps exclude a match are left out, and so are row groups of a
     manifest with inline adds, whose footer is already cached.
+
+    Args:
+        checkpoint: The checkpoint.
+        max_tasks: The maximum number of tasks.
+        pruner: Prunes files that cannot match.
+        fields: The fields of the adds that tasks read, where a cached footer tells their size; None
+            is all.
     """
     every = checkpoint.leaves()
     leaves = [every[number] for number in leaves_to_read(every, pruner, ScanMetrics())]
-    work = [_work(checkpoint, leaf, pruner) for leaf in leaves]
+    work = [_work(checkpoint, leaf, pruner, fields) for leaf in leaves]
     task_bytes = max(sum(size for size, _ in work) // max_tasks, tuning.MIN_SPLIT_BYTES)
     items: list[tuple[CheckpointSplit, int]] = []
     if checkpoint.inline_actions is not None:
@@ -123,7 +131,9 @@ def split_checkpoint(
     return [tuple(run) for run in _balanced_runs(splits, costs, max_tasks)]
 
 
-def _work(checkpoint: Checkpoint, leaf: Leaf, pruner: Pruner) -> tuple[int, int]:
+def _work(
+    checkpoint: Checkpoint, leaf: Leaf, pruner: Pruner, fields: Collection[str] | None
+) -> tuple[int, int]:
     """Return the estimated bytes to read of a leaf, and the maximum number of row groups."""
     size = leaf.size or 0
     if not leaf.is_manifest or leaf.is_part:
@@ -131,8 +141,19 @@ def _work(checkpoint: Checkpoint, leaf: Leaf, pruner: Pruner) -> tuple[int, int]
     with closing(checkpoint.open(leaf)) as reader:
         if not reader.has_adds():
             return 0, 0
-        kept = len(pruner.keep_row_groups(reader.metadata))
-        return size * kept // max(1, reader.metadata.num_row_groups), kept
+        kept = pruner.keep_row_groups(reader.metadata)
+        if fields is None:
+            return size * len(kept) // max(1, reader.metadata.num_row_groups), len(kept)
+        read = {*fields, *(() if pruner.rule is None else _PRUNED_BY)}
+        columns = [
+            name for name in reader.columns if name.startswith("add.") and _field(name) in read
+        ]
+        return reader.column_bytes(columns, kept), len(kept)
+
+
+def _field(column: str) -> str:
+    """Return the field of an action that a leaf column belongs to."""
+    return column.split(".", 2)[1]
 
 
 def parsed_stats_fields(checkpoint: Checkpoint, schema: StructType) -> list[pa.Field]:

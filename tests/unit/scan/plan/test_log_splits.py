@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import pickle
+from contextlib import closing
 from functools import partial
 
 import pyarrow as pa
@@ -249,3 +250,23 @@ def test_a_multipart_checkpoint_file_may_have_no_adds(caplog):
     assert names(combine_splits(snapshot, 1)) == ["a", "b"]
     assert sorted(file.path for file in snapshot.scan().files()) == ["a", "b"]
     assert "damaged" not in caplog.text
+
+
+def test_only_the_fields_that_tasks_read_make_tasks(monkeypatch):
+    store = memory_store()
+    table = TableBuilder(store, schema={"id": "long"})
+    table.commit({"add": _add("a", 1)}, {"add": _add("b", 2)})
+    table.checkpoint(row_group_rows=1, stats_parsed=True)
+    snapshot = Table(store, Config()).snapshot()
+    checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)
+    (leaf,) = checkpoint.leaves()
+    with closing(checkpoint.open(leaf)) as reader:
+        paths = reader.column_bytes(["add.path"], [0, 1])
+    monkeypatch.setattr(tuning, "FILE_OPEN_BYTES", 0)
+    monkeypatch.setattr(tuning, "MIN_SPLIT_BYTES", paths)
+    pruner = Pruner.build(
+        as_predicate("id > 0"), schema=snapshot.schema, partition_columns=(), mapping_mode="none"
+    )
+    assert len(split_checkpoint(checkpoint, 8, Pruner())) == 2
+    assert len(split_checkpoint(checkpoint, 8, Pruner(), ["path"])) == 1
+    assert len(split_checkpoint(checkpoint, 8, pruner, ["path"])) == 2  # statistics too
