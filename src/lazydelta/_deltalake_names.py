@@ -40,7 +40,7 @@ TABLE_NAMES = {
     "deletion_vectors": "file.deletion_vector of table.scan().files()",
     "file_uris": "[file.uri for file in table.scan(where).files()]",
     "files": "table.scan(where).files()",
-    "generate": "",
+    "generate": "table.generate_manifest()",
     "get_add_actions": "table.scan(where).file_batches(all_fields=True)",
     "is_deltatable": "Table.open(url).snapshot(), which raises TableNotFoundError",
     "load_as_version": "table.snapshot(version) or table.snapshot(timestamp=...)",

@@ -8,7 +8,16 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import Table
-from lazydelta.spark import distributed_log_replay, read, register
+from lazydelta.spark import (
+    attach,
+    delete,
+    distributed_log_replay,
+    optimize,
+    read,
+    register,
+    sql,
+)
+from lazydelta.spark.jobs import named_task
 from lazydelta.spark.read import read_snapshot
 from tests.unit.changes.support import FeedTable
 
@@ -77,6 +86,10 @@ def missing_file(table):
     (table.directory / "f1.parquet").unlink()
 
 
+def damaged_file(table):
+    (table.directory / "f1.parquet").write_bytes(b"no Parquet" * 100)
+
+
 def vector_of_more_rows(table):
     _change_vector(table, cardinality=2)
 
@@ -103,6 +116,7 @@ LOG = {
 }
 ROWS = {
     missing_file: ("DataFileNotFoundError", "f1.parquet"),
+    damaged_file: ("DataFileError", "f1.parquet"),
     vector_of_more_rows: ("DeletionVectorError", "f3.parquet"),
     vector_of_another_file: ("DeletionVectorError", "f3.parquet"),
 }
@@ -173,9 +187,48 @@ def test_damage_fails_a_read_whose_files_are_listed_here(spark, table, damage, e
 
 
 @pytest.mark.spark4
+@pytest.mark.parametrize("damage", [missing_file, damaged_file])
+def test_a_damaged_file_is_one_short_error_through_every_door(spark, table, tmp_path, damage):
+    url, name = str(table.directory), f"damaged_{damage.__name__}"
+    attach(spark, {name: url})
+    damage(table)
+    doors = {
+        "a query of lazydelta.spark.sql": lambda: sql(spark, f"SELECT * FROM {name}").collect(),
+        "a query of Spark": lambda: spark.sql(f"SELECT * FROM {name}").collect(),
+        "a derived frame": lambda: read(spark, url).where("id >= 0").toArrow(),
+        "a stream": lambda: streamed(spark, url, tmp_path),
+        "a DELETE": lambda: delete(spark, url, "id % 2 = 0"),
+        "OPTIMIZE": lambda: optimize(spark, url),
+    }
+    for door, run in doors.items():
+        message = failure(run)
+        assert "f1.parquet" in message, door
+        assert f"{ROWS[damage][0]}: " in message, door
+        assert "Traceback" not in message, door
+        assert "\tat " not in message, door
+    spark.sql(f"DROP TABLE {name}")
+
+
+def streamed(spark, url, place):
+    rows = spark.readStream.format("lazydelta").load(url).writeStream.format("noop")
+    query = rows.option("checkpointLocation", str(place / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
+
+
+@pytest.mark.spark4
 @pytest.mark.parametrize(("damage", "error", "named"), by_name(LOG | ROWS))
 def test_damage_fails_the_data_source(spark, table, damage, error, named):
     damage(table)
     message = failure(lambda: loaded(spark, table).collect())
     assert f"{error}: " in message
     assert named in message
+
+
+def test_a_task_without_memory_fails_with_one_line(spark):
+    def greedy(batches):
+        yield from (pa.RecordBatch.from_arrays([pa.allocate_buffer(1 << 60)]) for _ in batches)
+
+    frame = spark.range(1).mapInArrow(named_task("greedy", greedy), "id long")
+    message = failure(frame.collect)
+    assert "lazydelta.errors.TaskMemoryError: a task got no memory: malloc of size" in message
+    assert "Traceback" not in message

@@ -253,6 +253,42 @@ def test_options_that_a_server_cannot_take(tmp_path):
     assert "do not reach the executors of a --remote server" in result.stderr
 
 
+_DAMAGED = """
+import lazydelta.spark as lds
+
+lds.register(spark)
+url, absent = args
+for door, run in {
+    "read": lambda: lds.read(spark, url, path="arrow").collect(),
+    "native": lambda: lds.read(spark, url, path="native").collect(),
+    "format": lambda: spark.read.format("lazydelta").load(url).collect(),
+    "delete": lambda: lds.delete(spark, url, "id = 1"),
+    "absent": lambda: lds.read(spark, absent),
+    "column": lambda: lds.read(spark, url, where="nowhere = 1"),
+    "option": lambda: spark.read.format("lazydelta").option("nothing", 1).load(url).collect(),
+}.items():
+    try:
+        run()
+    except Exception as error:
+        found[door] = f"{type(error).__name__}: {error}"
+"""
+
+
+def test_errors_through_connect_are_short_and_typed(connect, tmp_path):
+    Table.open(tmp_path / "t").write({"id": [1, 2], "v": [1, 1]})
+    (file,) = (tmp_path / "t").glob("*.parquet")
+    file.write_bytes(b"no Parquet" * 100)
+    found = connect.run(_DAMAGED, tmp_path / "t", tmp_path / "absent")
+    expected = dict.fromkeys(("read", "format", "delete"), "lazydelta.errors.DataFileError: ")
+    expected |= {"native": "DataFileError: cannot read ", "absent": "TableNotFoundError: "}
+    expected |= {"column": "ColumnNotFoundError: ", "option": "lazydelta.errors.ConfigError: "}
+    for door, text in expected.items():
+        assert text in found[door], door
+        assert file.name in found[door] or door in ("absent", "column", "option"), door
+        assert "Traceback" not in found[door], door
+        assert len(found[door].partition("JVM stacktrace")[0]) < 1000, door
+
+
 _VERBS = """
 import lazydelta.spark as executors
 

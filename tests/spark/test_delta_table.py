@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException, ParseException, UnsupportedOperationException
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 import lazydelta as ld
+import lazydelta.spark as lds
 from lazydelta.errors import (
     ArgumentError,
     ConfigError,
+    DeltaError,
     TableExistsError,
     TableNotFoundError,
     UnsupportedOperationError,
@@ -192,7 +197,7 @@ def test_tables_are_defined_created_and_replaced(spark, tmp_path):
 
 def test_bad_definitions_are_refused(spark, tmp_path):
     builder = DeltaTable.create(spark).location(str(tmp_path))
-    with pytest.raises(ArgumentError, match="bigint"):
+    with pytest.raises(UnsupportedOperationError, match="bigint"):
         builder.addColumn("a", "int", generatedAlwaysAs=IdentityGenerator())
     with pytest.raises(ArgumentError, match="step"):
         builder.addColumn("a", "bigint", generatedAlwaysAs=IdentityGenerator(step=0))
@@ -216,9 +221,74 @@ def test_a_directory_is_converted_and_a_table_cloned(spark, tmp_path):
     assert copy.detail().first().properties["k"] == "v"
 
 
+@pytest.mark.parametrize("path", ["native", "arrow"])
+def test_frames_have_the_not_null_and_the_comments_of_the_table(spark, tmp_path, path):
+    url = str(tmp_path)
+    made = (
+        DeltaTable.create(spark)
+        .location(url)
+        .addColumn("id", "bigint", nullable=False, comment="the key")
+        .addColumn("twice", "bigint", generatedAlwaysAs="id * 2")
+        .addColumn("day", "date", comment="of the trip")
+        .partitionedBy("day")
+        .execute()
+    )
+    ld.write(url, {"id": [1, 2], "day": [dt.date(2026, 1, 2), None]})
+    fields = [
+        t.StructField("id", t.LongType(), False, {"comment": "the key"}),
+        t.StructField("twice", t.LongType()),
+        t.StructField("day", t.DateType(), True, {"comment": "of the trip"}),
+    ]
+    frame = lds.read(spark, url, path=path)
+    assert frame.schema == made.toDF().schema == t.StructType(fields)
+    assert made.alias("x").toDF().schema == frame.schema
+    assert rows(made.alias("x").toDF().select("x.id")) == [(1,), (2,)]
+    assert frame.toArrow().num_rows == 2
+    kept = frame.where("id > 1").select("day", "id").schema
+    assert [field.metadata.get("comment") for field in kept] == ["of the trip", "the key"]
+    lds.register(spark)
+    comments = [f.metadata for f in spark.read.format("lazydelta").load(url).schema]
+    assert comments == [field.metadata for field in fields]
+
+
+def test_errors_are_also_those_that_code_for_delta_catches(spark, table, tmp_path):
+    with pytest.raises(AnalysisException, match="no Delta table") as caught:
+        DeltaTable.forPath(spark, str(tmp_path / "nothing"))
+    assert isinstance(caught.value, TableNotFoundError)
+    assert caught.value.getCondition() == "DELTA_TABLE_NOT_FOUND"
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (type(copy), copy.table) == (TableNotFoundError, str(tmp_path / "nothing"))
+    for kind, wrong in {
+        AnalysisException: [
+            lambda: lds.read(spark, str(tmp_path / "nothing")),
+            lambda: table.delete("nowhere = 1"),
+            lambda: lds.write(table.toDF(), table.address.url, "error"),
+            lambda: DeltaTable.create(spark).location(table.address.url).execute(),
+            lambda: DeltaTable.forPath(spark, f"{table.address.url}@v9"),
+        ],
+        ParseException: [lambda: lds.sql(spark, f"DELETE FROM delta.`{table.address.url}` WHERE")],
+        UnsupportedOperationException: [lambda: table.dropFeatureSupport("deletionVectors")],
+    }.items():
+        for call in wrong:
+            with pytest.raises(kind) as caught:
+                call()
+            assert isinstance(caught.value, DeltaError)
+
+
+def test_a_manifest_is_generated(spark, table, url):
+    table.generate("symlink_format_manifest")
+    manifest = Path(url, "_symlink_format_manifest", "manifest")
+    (file,) = ld.Table.open(url).scan().files()
+    assert manifest.read_text() == f"file://{url}/{file.path}\n"
+    manifest.unlink()
+    lds.sql(spark, f"GENERATE symlink_format_manifest FOR TABLE delta.`{url}`")
+    assert manifest.exists()
+    with pytest.raises(ArgumentError, match="symlink_format_manifest"):
+        table.generate("other")
+
+
 def test_what_lazydelta_does_not_have_says_so(table, tmp_path):
     for call in (
-        lambda: table.generate("symlink_format_manifest"),
         lambda: table.dropFeatureSupport("deletionVectors"),
         lambda: table.clone(str(tmp_path / "c"), replace=True),
     ):

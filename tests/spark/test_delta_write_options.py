@@ -45,6 +45,26 @@ def test_a_dynamic_overwrite_replaces_the_partitions_of_its_rows(spark, rows, ur
     assert len(content(url)) == 3
 
 
+def test_the_session_has_defaults_of_options(spark, rows, url):
+    new = spark.createDataFrame([(7, "a", 1)], "id bigint, day string, x int")
+    settings = {
+        "spark.sql.sources.partitionOverwriteMode": "dynamic",
+        "spark.databricks.delta.schema.autoMerge.enabled": "true",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        lds.write(new, url, "overwrite")
+        assert content(url) == [(2, "b", None), (7, "a", 1)]
+        lds.sql(spark, f"INSERT OVERWRITE delta.`{url}` VALUES (8, 'b', 2)")
+        assert content(url) == [(7, "a", 1), (8, "b", 2)]
+        lds.write(rows, url, "overwrite", options={"partitionOverwriteMode": "static"})
+        assert content(url) == [(1, "a", None), (2, "b", None)]
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
 def test_rows_and_schema_are_replaced_by_options(spark, rows, url):
     part = {"replaceWhere": "day = 'a'", "userMetadata": "why"}
     lds.write(
@@ -77,6 +97,17 @@ def test_files_have_a_maximum_of_rows(spark, tmp_path):
     lds.register(spark)
     numbers.write.format("lazydelta").options(**limit).mode("append").save(str(tmp_path / "b"))
     assert ld.Table.open(tmp_path / "b").snapshot().num_files == 4
+
+
+def test_table_properties_are_options(rows, tmp_path):
+    properties = {"delta.enableChangeDataFeed": True}
+    lds.write(rows, tmp_path, options=properties)
+    stored = ld.Table.open(tmp_path).metadata.configuration
+    assert stored == {"delta.enableChangeDataFeed": "true"}
+    with pytest.raises(ConfigError, match="the option properties takes them"):
+        LazyDeltaSource({"path": "/x", "delta.enablechangedatafeed": "true"}).writer(
+            t.StructType().add("id", "long"), overwrite=True
+        )
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,16 @@ def test_conditions_on_timestamps_use_the_time_zone_of_the_session(spark, tmp_pa
     assert deleted.metrics["numDeletedRows"] == 24
 
 
+def test_a_session_whose_time_zone_was_never_set(spark, numbers):
+    key = "spark.sql.session.timeZone"
+    before = spark.conf.get(key)
+    spark.conf.unset(key)
+    try:
+        assert executors.delete(spark, numbers, "id = 1").metrics["numDeletedRows"] == 1
+    finally:
+        spark.conf.set(key, before)
+
+
 def test_the_driver_receives_descriptors_only(spark, tmp_path, monkeypatch):
     received = []
     collect = verb_run.collect_tables

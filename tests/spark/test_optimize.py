@@ -159,7 +159,7 @@ def test_concurrent_appends_and_deletes_cost_only_the_bins_that_they_touch(
 
 def test_partitions_and_batches(spark, tmp_path):
     table = create(tmp_path / "t", "partitioned")
-    with pytest.raises(PredicateError, match="not a partition column"):
+    with pytest.raises(PredicateError, match="non-partition column"):
         executors.optimize(spark, tmp_path / "t", "id = 1")
     with pytest.raises(ConfigError, match="no clustering columns"):
         executors.optimize(spark, tmp_path / "t", cluster=True)

@@ -221,13 +221,13 @@ def test_options_that_make_no_sense_are_refused(given, message):
 def test_options_of_the_other_kind_of_read_are_refused(tmp_path):
     build(tmp_path)
     for options, method in (
-        ({"maxFilesPerTrigger": "1"}, "reader"),
-        ({"startingVersion": "1"}, "reader"),
-        ({"versionAsOf": "1"}, "streamReader"),
+        ({"maxFilesPerTrigger": "1"}, LazyDeltaSource.reader),
+        ({"startingVersion": "1"}, LazyDeltaSource.reader),
+        ({"versionAsOf": "1"}, lambda *args: LazyDeltaSource.streamReader(*args).initialOffset()),
     ):
         source = LazyDeltaSource({"path": str(tmp_path)} | options)
         with pytest.raises(ConfigError, match=next(iter(options))):
-            getattr(source, method)(source.schema())
+            method(source, source.schema())
 
 
 @pytest.mark.spark4

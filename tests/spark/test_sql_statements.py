@@ -156,6 +156,18 @@ def test_a_merge_reads_views_and_attached_names(spark, name, url, sql):
     assert sql(f"SELECT count(*) FROM {name}") == [(0,)]
 
 
+def test_columns_are_changed_by_statements(spark, name, url, sql):
+    sql(f"ALTER TABLE {name} ADD COLUMNS (x int, y string)")
+    sql(f"ALTER TABLE {name} ALTER COLUMN x COMMENT 'new'")
+    sql(f"ALTER TABLE delta.`{url}` ADD CONSTRAINT small CHECK (id < 100)")
+    found = ld.Table.open(url)
+    assert found.columns == ("id", "day", "x", "y")
+    assert found.schema.find(["x"])[0].metadata["comment"] == "new"
+    assert sql(f"SELECT x FROM {name} WHERE id = 1") == [(None,)]
+    with pytest.raises(QueryError, match="expected ADD, DROP, RENAME"):
+        sql(f"ALTER TABLE {name} REPLACE COLUMNS (id bigint)")
+
+
 @pytest.mark.long
 def test_tables_are_maintained_by_statements(spark, name, url, sql):
     ld.write(url, {"id": [4], "day": ["a"]})

@@ -83,3 +83,9 @@ def test_every_row_arrives_once_though_the_query_is_stopped_and_the_table_grows(
         run(spark, table, sink)
     for word in ("version 3", "StreamChangesError", "ignoreDeletes", "skipChangeCommits"):
         assert word in str(caught.value)
+
+
+def test_an_option_that_no_stream_has_is_named(spark, table):
+    with pytest.raises(StreamingQueryException, match="versionAsOf: is not an option") as caught:
+        run(spark, table, Sink(), versionAsOf=0)
+    assert "UnboundLocalError" not in str(caught.value)

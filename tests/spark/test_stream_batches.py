@@ -432,4 +432,4 @@ def test_a_stream_of_changes_returns_the_rows_of_the_feed(table):
 
 def test_a_stream_of_changes_needs_a_start(table):
     with pytest.raises(ConfigError, match="startingVersion"):
-        Query(table.directory, readChangeFeed="true")
+        Query(table.directory, readChangeFeed="true").step()

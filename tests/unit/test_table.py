@@ -114,7 +114,7 @@ def test_completion_of_a_table(rows):
         *("alter", "changes", "check", "checkpoint", "columns", "compact_log", "count", "create"),
         *("delete", "merge", "update"),
         *("cleanup_log", "health", "repair", "restore", "vacuum"),
-        *("clone", "optimize", "purge"),
+        *("clone", "generate_manifest", "optimize", "purge"),
         *("head", "history", "metadata", "open", "open_bundle", "scan", "schema", "snapshot"),
         *("url", "version", "write"),
     }

@@ -31,6 +31,7 @@ from lazydelta.errors.callers import (
     ResumeTokenExpiredError,
     StoreAccessError,
     StoreError,
+    TaskMemoryError,
     TransientStoreError,
     UnsupportedOperationError,
 )
@@ -152,6 +153,7 @@ __all__ = [
     "StreamSchemaError",
     "TableExistsError",
     "TableNotFoundError",
+    "TaskMemoryError",
     "TicketError",
     "TimestampNotFoundError",
     "TransientStoreError",

@@ -22,6 +22,7 @@ __all__ = [
     "ResumeTokenExpiredError",
     "StoreAccessError",
     "StoreError",
+    "TaskMemoryError",
     "TransientStoreError",
     "UnsupportedOperationError",
 ]
@@ -144,6 +145,20 @@ class ExecutorPackageError(DeltaError, ImportError):
         return (
             f"executors cannot run lazydelta: {', '.join(self.problems)}. Run `pip install "
             "'lazydelta[spark]'` there, in the version of the driver."
+        )
+
+
+@dataclass(eq=False)
+class TaskMemoryError(DeltaError, MemoryError):
+    """A task on a Spark executor got no memory."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        why = f": {redact(self.reason)}" if self.reason else ""
+        return (
+            f"a task got no memory{why}. Raise spark.executor.pyspark.memory or "
+            "spark.executor.memoryOverhead, or use fewer cores per executor."
         )
 
 

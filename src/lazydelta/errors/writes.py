@@ -149,7 +149,7 @@ class TableExistsError(DeltaError, FileExistsError):
 
     def __str__(self) -> str:
         cure = _TABLE_EXISTS_CURES[self.operation]
-        return f"there is a Delta table at {redact(self.table)} already. {cure}"
+        return f"a Delta table already exists at {redact(self.table)}. {cure}"
 
 
 @dataclass(eq=False)

@@ -1,8 +1,6 @@
 """Conversion between Arrow and Spark: types, schemas and record batches.
 
-Every schema that this package passes to Spark is built here; Spark never infers one. Rows have the
-schema that Spark's own Delta reader reports: every column is nullable, and field metadata of the
-log (ids, physical names) is left out.
+Every schema that this package passes to Spark is built here; Spark never infers one.
 """
 
 from __future__ import annotations
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = [
     "arrow_schema",
     "conform_batches",
+    "declared_schema",
+    "described_schema",
     "nullable_type",
     "read_schema",
     "row_size",
@@ -100,7 +100,7 @@ def spark_schema(schema: pa.Schema) -> t.StructType:
 def read_schema(
     snapshot: SnapshotState, columns: Sequence[str] | None, extra: Sequence[StructField] = ()
 ) -> t.StructType:
-    """Return the schema of the rows of a read.
+    """Return the schema of the rows of a read: every part is nullable, without field metadata.
 
     Args:
         snapshot: The version to read.
@@ -121,6 +121,44 @@ def read_schema(
     return t.StructType(
         [t.StructField(name, nullable_type(known[name].dataType)) for name in names]
     )
+
+
+def described_schema(
+    snapshot: SnapshotState, columns: Sequence[str] | None, extra: Sequence[StructField] = ()
+) -> t.StructType:
+    """Return the schema of the rows of a read with comments and other metadata of its columns.
+
+    Metadata of Delta itself (ids, physical names, defaults, generation expressions) is left out.
+    Args and errors are those of `read_schema`.
+    """
+    metadata = {
+        field.name: {k: v for k, v in field.metadata.items() if not k.startswith(_INTERNAL)}
+        for field in snapshot.schema
+    }
+    return t.StructType(
+        [
+            t.StructField(field.name, field.dataType, True, metadata.get(field.name))
+            for field in read_schema(snapshot, columns, extra)
+        ]
+    )
+
+
+def declared_schema(snapshot: SnapshotState, columns: Sequence[str] | None) -> t.StructType:
+    """Return the same with the NOT NULL of columns, for users: Spark must not rely on it.
+
+    Spark would read a null in a column that it takes for NOT NULL as a value.
+    """
+    required = {field.name for field in snapshot.schema if not field.nullable}
+    return t.StructType(
+        [
+            t.StructField(field.name, field.dataType, field.name not in required, field.metadata)
+            for field in described_schema(snapshot, columns)
+        ]
+    )
+
+
+_INTERNAL = ("delta.", "lazydelta.", "__", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
+"""How metadata that is not for readers begins."""
 
 
 def nullable_type(kind: t.DataType) -> t.DataType:

@@ -25,6 +25,7 @@ from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation, check_importable
+from lazydelta.spark.spark_errors import raises_spark_errors
 from lazydelta.spark.spark_releases import InputPartition
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["ChangesRead", "CommitsPartition", "changes"]
 
 
+@raises_spark_errors
 def changes(
     spark: SparkSession,
     url: str,

@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.config import Config
 from lazydelta.errors import ConfigError, TableNotFoundError
 from lazydelta.expressions import col
-from lazydelta.spark.conf import storage_options_file
-from lazydelta.spark.serialized_snapshot import open_table_store
 from lazydelta.spark.sink_options import SinkOptions
 from lazydelta.spark.spark_releases import collect_arrow
-from lazydelta.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,21 +16,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lazydelta.expressions import Predicate
+    from lazydelta.operations import WriteRequest
+    from lazydelta.table import Table
 
-__all__ = ["delta_arguments"]
+__all__ = ["delta_arguments", "with_session_defaults"]
 
+_AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _UNSUPPORTED = ("credential", "storageoptionsfile", "path", "checkpointlocation")
 
 
 def delta_arguments(
-    df: DataFrame, url: str, options: Mapping[str, Any], given: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the arguments of a write request that options stand for.
+    url: str, options: Mapping[str, Any], given: Mapping[str, Any]
+) -> tuple[dict[str, Any], str | None]:
+    """Return the arguments of a write request that options stand for, and the overwrite mode.
 
     Args:
-        df: The rows, for `partitionOverwriteMode=dynamic`, which replaces their partitions.
         url: The table's location.
-        options: By the names of Delta on Spark; values may be strings, booleans or integers.
+        options: By the names of Delta on Spark; values may be strings, booleans or integers. Names
+            that start with `delta.` are properties of a new table.
         given: The arguments that the caller gave.
 
     Raises:
@@ -44,33 +44,56 @@ def delta_arguments(
         if name.lower() in _UNSUPPORTED:
             raise ConfigError(name, "is an argument of write, not an option")
     values = {name: _string(value) for name, value in options.items() if value is not None}
+    properties = {name: values.pop(name) for name in list(values) if name.startswith("delta.")}
     parsed = SinkOptions.parse({**values, "path": url}, None)
-    dynamic = parsed.partition_overwrite_mode == "dynamic"
-    request = replace(parsed, partition_overwrite_mode=None).request(overwrite=True)
+    properties = {**parsed.properties, **properties}
+    request = replace(parsed, partition_overwrite_mode=None, properties=properties).request(
+        overwrite=True
+    )
     names = ("partition_by", "where", "properties", "app_id", "app_version", "commit_metadata")
     found = {name: getattr(request, name) for name in (*names, "schema_mode")}
     found = {name: value for name, value in found.items() if value not in (None, {}, ())}
     twice = [name for name in found if given.get(name) not in (None, {}, ())]
     if twice:
         raise ConfigError(twice[0], "is given as an argument and as an option: give one of them")
-    if dynamic and "where" not in found and given.get("where") is None:
-        columns = _partition_columns(df, url)
+    return {**found, "options": request.options}, parsed.partition_overwrite_mode
+
+
+def with_session_defaults(
+    request: WriteRequest, df: DataFrame, table: Table, overwrite_mode: str | None
+) -> WriteRequest:
+    """Return a request with the session's settings where it has none, as in Delta on Spark.
+
+    Args:
+        request: The write.
+        df: The rows; a dynamic overwrite replaces their partitions.
+        table: The table.
+        overwrite_mode: `static` or `dynamic`; None for the session's.
+    """
+    settings = df.sparkSession.conf
+    merges = str(settings.get(_AUTO_MERGE, "false")).lower() == "true"
+    if request.schema_mode is None and merges:
+        request = replace(request, schema_mode="merge")
+    if request.mode != "overwrite" or request.where is not None:
+        return request
+    if request.schema_mode == "overwrite":
+        return request
+    if (overwrite_mode or str(settings.get(_OVERWRITE_MODE)).lower()) == "dynamic":
+        columns = _partition_columns(table)
         if columns:
             predicate = partition_predicate(df, columns)
-            found["where"] = "false" if predicate is None else predicate
-    return {**found, "options": request.options}
+            return replace(request, where="false" if predicate is None else predicate)
+    return request
 
 
 def _string(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _partition_columns(df: DataFrame, url: str) -> Sequence[str]:
+def _partition_columns(table: Table) -> Sequence[str]:
     """Return the partition columns of the table; none if there is no table yet."""
-    config = Config.from_env()
-    file = storage_options_file(df.sparkSession)
     try:
-        return Table(open_table_store(url, None, config, file), config).metadata.partition_columns
+        return table.metadata.partition_columns
     except TableNotFoundError:
         return ()
 

@@ -29,6 +29,7 @@ from lazydelta.schema.values import parse_partition_values
 from lazydelta.spark.column_functions import literal, value_type
 from lazydelta.spark.conf import is_connect
 from lazydelta.spark.hadoop import cannot_open_reason, hadoop_root
+from lazydelta.spark.native_errors import report_damaged_files
 from lazydelta.spark.spark_releases import error_condition
 from lazydelta.store import is_local
 
@@ -191,6 +192,8 @@ class NativeScan:
         stored = _stored_fields(self.snapshot, self.names)
         physical = to_physical(StructType(stored), self.snapshot.column_mapping_mode)
         schema = t.StructType([t.StructField(p.name, value_type(p.type)) for p in physical])
+        root = hadoop_root(self.snapshot.store) or ""
+        report_damaged_files(root, self.snapshot.store.root, connect=is_connect(spark))
         reader = spark.read.format("parquet").schema(schema).options(**_OPTIONS)
         frames = []
         with self._listing(spark):

@@ -49,6 +49,10 @@ _CURE = (
     "that the option storageOptionsFile names."
 )
 _UNKNOWN = f"lazydelta has no such option. {_CURE}"
+_PROPERTY = (
+    "is a table property, not an option: the option properties takes them as a JSON object, and "
+    "lazydelta.spark.write by name"
+)
 _NO_PATH = {
     "load()": "create the name by lazydelta.spark.sql: Spark keeps no location of one created "
     "with a list of columns, AS SELECT, writeTo or saveAsTable",
@@ -87,6 +91,8 @@ def parse_options(
         if name.lower() == "paths":
             raise ConfigError("path", "must be one location: unite DataFrames of several")
         field = known.get(name.lower())
+        if field is None and name.lower().startswith("delta."):
+            raise ConfigError(name, _PROPERTY)
         if field is None:
             raise ConfigError(redact(name) if name.isprintable() else repr(name), _UNKNOWN)
         given[field] = parsers.get(field, _string)(camel_case(field), value.strip())

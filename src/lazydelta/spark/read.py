@@ -7,11 +7,13 @@ the choice and its reason.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as f
 
 from lazydelta.config import Config
 from lazydelta.errors import ConfigError
@@ -24,7 +26,8 @@ from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import (
     arrow_schema,
     conform_batches,
-    read_schema,
+    declared_schema,
+    described_schema,
     serialize_table,
 )
 from lazydelta.spark.arrow_reader import (
@@ -35,6 +38,7 @@ from lazydelta.spark.arrow_reader import (
 from lazydelta.spark.conf import is_connect, replay_settings, storage_options_file
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.native_scan import NativeScan, unsupported_files, unsupported_reason
+from lazydelta.spark.option_parsing import PINNED_PATH
 from lazydelta.spark.planner import (
     check_retention_guard,
     choose_replay,
@@ -47,15 +51,16 @@ from lazydelta.spark.planner import (
 )
 from lazydelta.spark.row_filter import row_condition, untranslatable_reason
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, open_table_store
-from lazydelta.spark.spark_releases import collect_arrow
+from lazydelta.spark.spark_errors import raises_spark_errors
+from lazydelta.spark.spark_releases import collect_arrow, with_schema
 from lazydelta.spark.tasks import SnapshotRead
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import types as t
 
@@ -69,6 +74,7 @@ __all__ = ["ReadPath", "explain_read", "read", "read_snapshot", "to_arrow"]
 ReadPath = Literal["auto", "native", "arrow"]
 
 
+@raises_spark_errors
 def read(
     spark: SparkSession,
     url: str | os.PathLike[str],
@@ -87,7 +93,7 @@ def read(
     Args:
         spark: A session, classic or Spark Connect; its executors need lazydelta installed and
             access to the table's store.
-        url: The table's location.
+        url: The table's location; `url@v12` for a version.
         version: The version to read; the latest by default.
         timestamp: Read the version at this time instead.
         where: Only rows that match: a predicate, SQL string, DNF tuples or an equality map. Both
@@ -121,7 +127,8 @@ def read_snapshot(
     path: ReadPath = "auto",
 ) -> DataFrame:
     """Return the rows of a snapshot; see `read`."""
-    frame = _Plan.make(spark, snapshot, where, columns, path).frame()
+    plan = _Plan.make(spark, snapshot, where, columns, path)
+    frame = with_schema(plan.frame(), declared_schema(snapshot, plan.read.columns))
     return _counted_by_log(frame, Scan(snapshot, where=where))
 
 
@@ -140,6 +147,7 @@ def _counted_by_log(frame: DataFrame, scan: Scan) -> DataFrame:
     return frame
 
 
+@raises_spark_errors
 def explain_read(
     spark: SparkSession,
     url: str | os.PathLike[str],
@@ -192,6 +200,11 @@ def _snapshot(
     credential: Credential | None,
 ) -> SnapshotState:
     config = Config.from_env() if config is None else config
+    if isinstance(url, list | tuple):
+        raise ConfigError("url", "must be one location: unite DataFrames of several")
+    pinned = PINNED_PATH.fullmatch(os.fspath(url))
+    if pinned is not None and when == (None, None):
+        url, when = pinned["path"], (int(pinned["version"]), None)
     store = open_table_store(
         url, storage_options, config, storage_options_file(spark), credential=credential
     )
@@ -237,7 +250,7 @@ class _Plan:
             ),
             snapshot=snapshot,
             where=where,
-            schema=read_schema(snapshot, scan.columns),
+            schema=described_schema(snapshot, scan.columns),
             choice=choose_replay(snapshot, replay_settings(spark)),
             reason="requested by the caller",
         )
@@ -307,7 +320,7 @@ class _Plan:
         rows = self.native.frame(self.spark)
         if self.where is not None:
             rows = rows.where(row_condition(self.snapshot, self.where))
-        rows = rows.select(*(f"`{name.replace('`', '``')}`" for name in self.schema.names))
+        rows = rows.select(*map(_described, self.schema))
         if not self.listed.num_rows:
             return rows
         return rows.unionAll(read_file_list(self.spark, self.read, self.listed, self.schema))
@@ -327,6 +340,12 @@ class _Plan:
             "native_scans": 0 if self.native is None else len(self.native.groups),
             "arrow_files": None if self.listed is None else self.listed.num_rows,
         }
+
+
+def _described(field: t.StructField) -> SparkColumn:
+    """Return a column with its comment and metadata."""
+    column = f.col(f"`{field.name.replace('`', '``')}`")
+    return column.alias(field.name, metadata=field.metadata) if field.metadata else column
 
 
 def _filtered(scan: Scan) -> list[str]:

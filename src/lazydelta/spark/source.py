@@ -15,10 +15,10 @@ from pyspark.sql import types as t
 
 from lazydelta.changes import CHANGE_FIELDS, RequestedRange
 from lazydelta.config import Config
-from lazydelta.errors import ConfigError
+from lazydelta.errors import ConfigError, DeltaError
 from lazydelta.expressions import as_predicate
 from lazydelta.snapshot import SnapshotState, load_snapshot, version_at
-from lazydelta.spark.arrow_conversion import conform_batches, read_schema
+from lazydelta.spark.arrow_conversion import conform_batches, described_schema
 from lazydelta.spark.changes import ChangesRead
 from lazydelta.spark.conf import DEFAULTS, ReplaySettings
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS, is_catalog_table, without_properties
@@ -35,7 +35,7 @@ from lazydelta.spark.spark_releases import (
     DataSourceWriter,
     InputPartition,
 )
-from lazydelta.spark.stream_reader import table_stream
+from lazydelta.spark.stream_reader import FailedStream, table_stream
 from lazydelta.spark.tasks import SnapshotRead
 from lazydelta.spark.worker_errors import one_line_errors, reports_typed_errors
 
@@ -75,13 +75,15 @@ class LazyDeltaSource(DataSource):
         self._validate(schema, options)
         return _Reader(_read(options, self._snapshot(options)), schema)
 
-    @reports_typed_errors
     def streamReader(self, schema: t.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return the reader of a stream."""
-        options = self._parse(_options_of(self.options, schema))
-        options.refuse_batch_options()
-        self._validate(schema, options)
-        return table_stream(options, self._snapshot(options), schema)
+        try:
+            options = self._parse(_options_of(self.options, schema))
+            options.refuse_batch_options()
+            self._validate(schema, options)
+            return table_stream(options, self._snapshot(options), schema)
+        except DeltaError as error:
+            return FailedStream(error)
 
     @reports_typed_errors
     def writer(self, schema: t.StructType, overwrite: bool) -> DataSourceWriter:
@@ -101,7 +103,7 @@ class LazyDeltaSource(DataSource):
     def _schema(self, options: SourceOptions) -> t.StructType:
         snapshot = self._snapshot(options).open()
         extra = CHANGE_FIELDS if options.read_change_feed else ()
-        return read_schema(snapshot, options.columns, extra)
+        return described_schema(snapshot, options.columns, extra)
 
     def _snapshot(self, options: SourceOptions) -> SerializedSnapshot:
         """Return the version of the read; Spark pickles it with this object."""
@@ -175,7 +177,9 @@ def _with_options(schema: t.StructType, options: Mapping[str, str]) -> t.StructT
     `CREATE TABLE` stored, metadata included.
     """
     stored = {CATALOG_OPTIONS: json.dumps(dict(without_properties(options)))}
-    return t.StructType([t.StructField(f.name, f.dataType, f.nullable, stored) for f in schema])
+    return t.StructType(
+        [t.StructField(f.name, f.dataType, f.nullable, {**f.metadata, **stored}) for f in schema]
+    )
 
 
 def _options_of(options: Mapping[str, str], schema: t.StructType) -> Mapping[str, str]:

@@ -95,6 +95,7 @@ __all__ = [
     "require_spark_4",
     "tag_jobs",
     "try_cast",
+    "with_schema",
 ]
 
 VARIANTS: tuple[type[t.DataType], ...] = (t.VariantType,) if hasattr(t, "VariantType") else ()
@@ -168,6 +169,16 @@ def rebalance(df: DataFrame, columns: Sequence[str]) -> DataFrame:
         return df.hint("rebalance", *columns)
     hint = f"REBALANCE({', '.join(columns)})".replace("{", "{{").replace("}", "}}")
     return df.sparkSession.sql(f"SELECT /*+ {hint} */ * FROM {{rows}}", rows=df)  # noqa: S608
+
+
+def with_schema(df: DataFrame, schema: t.StructType) -> DataFrame:
+    """Return a DataFrame whose `schema` is this one, which has its columns and types.
+
+    Spark plans with its own, and DataFrames that are derived from this one may have that too.
+    """
+    # A cached property of PySpark 4, and the caches of PySpark 3.5 and of Spark Connect.
+    vars(df).update(schema=schema, _schema=schema, _cached_schema=schema)
+    return df
 
 
 def repartition_by_id(df: DataFrame, count: int, column: str) -> DataFrame:

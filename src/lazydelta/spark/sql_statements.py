@@ -22,6 +22,7 @@ from lazydelta.spark.result_frames import (
     restore_frame,
     vacuum_frame,
 )
+from lazydelta.spark.spark_errors import raises_spark_errors
 from lazydelta.spark.sql_inserts import created_table, inserted_rows
 from lazydelta.spark.table_names import TableAddress, find_name, open_table, split_version
 from lazydelta.statements import (
@@ -38,9 +39,11 @@ from lazydelta.statements import (
     with_clauses,
 )
 from lazydelta.statements.spark_statements import (
+    Alter,
     Convert,
     CreateTable,
     Describe,
+    Generate,
     Optimize,
     Restore,
     SetProperties,
@@ -59,6 +62,7 @@ _CHANGES = ("delete", "update", "insert", "merge")
 _QUERIES = ("select", "with", "from", "(", "table")
 
 
+@raises_spark_errors
 def sql(
     spark: SparkSession,
     statement: str,
@@ -71,9 +75,9 @@ def sql(
     """Run one SQL statement; those of Delta Lake run here, everything else in `spark.sql`.
 
     MERGE, DELETE, UPDATE, INSERT, OPTIMIZE, REORG, VACUUM, RESTORE, DESCRIBE HISTORY and DETAIL,
-    CONVERT TO DELTA, CREATE TABLE ... USING delta, and ALTER TABLE ... SET TBLPROPERTIES work on
-    attached names and on `` delta.`path` ``. Queries read the newest version of attached tables
-    and of such paths; `VERSION AS OF` and `TIMESTAMP AS OF` select another.
+    GENERATE, CONVERT TO DELTA, CREATE TABLE ... USING delta, and ALTER TABLE work on attached names
+    and on `` delta.`path` ``. Queries read the newest version of attached tables and of such paths;
+    `VERSION AS OF` and `TIMESTAMP AS OF` select another.
 
     Args:
         spark: A session, classic or Spark Connect.
@@ -224,14 +228,20 @@ class _Run:
                 return restore_frame(spark, restore(spark, url, version=statement.version))
             case Restore():
                 return DeltaTable.forPath(spark, url).restoreToTimestamp(str(statement.timestamp))
-        return self._altered(statement, url)
+        return self._done(statement, url)
 
-    def _altered(self, statement: SetProperties, url: str) -> DataFrame:
+    def _done(self, statement: SetProperties | Alter | Generate, url: str) -> DataFrame:
         alter = open_table(self.spark, url).alter
-        if statement.unset:
-            alter.unset_properties(*statement.unset, missing_ok=statement.if_exists)
-        else:
-            alter.set_properties(statement.properties)
+        match statement:
+            case Generate():
+                DeltaTable.forPath(self.spark, url).generate(statement.mode)
+            case Alter():
+                for method, arguments in statement.steps:
+                    getattr(alter, method)(*arguments)
+            case SetProperties(unset=()):
+                alter.set_properties(statement.properties)
+            case SetProperties():
+                alter.unset_properties(*statement.unset, missing_ok=statement.if_exists)
         return frame_of(self.spark, [], "path string")
 
     def _described(self, statement: Describe, address: TableAddress) -> DataFrame:

@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import types as t
 
+    from lazydelta.errors import DeltaError
     from lazydelta.spark.serialized_snapshot import SerializedSnapshot
     from lazydelta.spark.spark_releases import InputPartition
 
-__all__ = ["table_stream"]
+__all__ = ["FailedStream", "table_stream"]
 
 _FILES_PER_TRIGGER = 1000
 """The default of Delta on Spark."""
@@ -70,6 +71,35 @@ def table_stream(
         reason = "requires PySpark 4.2 or newer; older releases do not limit batches"
         raise ConfigError("maxFilesPerTrigger", reason)
     return _UnlimitedStream(options, pinned, schema)
+
+
+class FailedStream(DataSourceStreamReader):
+    """Reader of a stream that cannot start: every method raises the reason.
+
+    PySpark hides an error that leaves `DataSource.streamReader` behind an `UnboundLocalError`.
+    """
+
+    def __init__(self, error: DeltaError) -> None:
+        self._error = error
+
+    @reports_typed_errors
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Raise the error; a new query starts here."""
+        raise self._error
+
+    @reports_typed_errors
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
+        """Raise the error; a restarted query may start here."""
+        raise self._error
+
+    @reports_typed_errors
+    def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:  # noqa: ARG002
+        """Raise the error; a restarted query may start here."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Raise the error."""
+        raise self._error
 
 
 class _Stream(Packed, DataSourceStreamReader):

@@ -23,6 +23,7 @@ from lazydelta.spark.conf import replay_settings, storage_options_file
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS, PINNED_PATH
 from lazydelta.spark.serialized_snapshot import open_table_store
 from lazydelta.spark.source import source_named
+from lazydelta.spark.spark_errors import raises_spark_errors
 from lazydelta.spark.spark_releases import require_spark_4
 from lazydelta.table import Table
 
@@ -90,6 +91,7 @@ def open_table(spark: SparkSession, url: str | os.PathLike[str]) -> Table:
     return Table(*open_access(spark, url))
 
 
+@raises_spark_errors
 def attach(spark: SparkSession, tables: Mapping[str, str | os.PathLike[str]]) -> None:
     """Give tables names in SQL: `attach(spark, {"sales": "s3://lake/sales"})`.
 

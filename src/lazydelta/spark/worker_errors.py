@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from lazydelta.errors import DeltaError
+from lazydelta.errors import DeltaError, TaskMemoryError
 from lazydelta.spark.spark_releases import hide_traceback
 
 if TYPE_CHECKING:
@@ -35,9 +35,20 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except DeltaError as error:
-        if _SET_IN_WORKERS in os.environ:
-            hide_traceback(error)
+        _hide_traceback(error)
         raise
+    except MemoryError as error:
+        if not _hide_traceback(error):
+            raise
+        raise TaskMemoryError(str(error)) from None
+
+
+def _hide_traceback(error: BaseException) -> bool:
+    """Hide the traceback of this error in a worker; return whether this is one."""
+    if _SET_IN_WORKERS not in os.environ:
+        return False
+    hide_traceback(error)
+    return True
 
 
 def reports_typed_errors(function: Callable[P, T]) -> Callable[P, T]:

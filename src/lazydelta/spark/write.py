@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from lazydelta.config import Config
 from lazydelta.operations import WriteRequest, WriteResult, plan_write
 from lazydelta.spark.conf import storage_options_file
-from lazydelta.spark.delta_write_options import delta_arguments
+from lazydelta.spark.delta_write_options import delta_arguments, with_session_defaults
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.serialized_snapshot import TableLocation, open_table_store
+from lazydelta.spark.spark_errors import raises_spark_errors
 from lazydelta.spark.spark_releases import collect_arrow
 from lazydelta.spark.spark_releases import rebalance as rebalanced
 from lazydelta.spark.write_tasks import (
@@ -25,6 +26,7 @@ from lazydelta.spark.write_tasks import (
     single_threaded,
     write_rows,
 )
+from lazydelta.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +47,7 @@ _MODES = {"errorifexists": "error", "default": "error", "error": "error"} | {
 }
 
 
+@raises_spark_errors
 def write(
     df: DataFrame,
     url: str | os.PathLike[str],
@@ -97,7 +100,9 @@ def write(
         config: Engine settings; by default those of the `LAZYDELTA_*` environment.
         options: How files are written; by default a task writes one file at a time. Or options
             of Delta's writer by name, `{"replaceWhere": "day = '2026-05-01'", "mergeSchema": True}`
-            for example, instead of the arguments that mean the same.
+            for example, instead of the arguments that mean the same. Defaults of
+            `partitionOverwriteMode` and `mergeSchema` are those of the session, as in Delta Spark
+            (`spark.sql.sources.partitionOverwriteMode`).
         rebalance: Whether Spark shuffles rows of one partition into the same tasks, of about equal
             size. By default it does if the table is partitioned: otherwise each task would write a
             small file for each partition of its rows.
@@ -123,26 +128,26 @@ def write(
         "app_version": app_version,
         "commit_metadata": commit_metadata or {},
     }
-    request = _request(df, url, mode, options, given)
+    request, overwrite_mode = _request(url, mode, options, given)
     store = open_table_store(
         url, storage_options, config, storage_options_file(df.sparkSession), credential=credential
     )
+    request = with_session_defaults(request, df, Table(store, config), overwrite_mode)
     return _write(df, store, config, single_threaded(request, config), rebalance)
 
 
 def _request(
-    df: DataFrame,
     url: str | os.PathLike[str],
     mode: str,
     options: WriteOptions | Mapping[str, Any] | None,
     given: Mapping[str, Any],
-) -> WriteRequest:
+) -> tuple[WriteRequest, str | None]:
     """Return the request that arguments and options of Delta's writer stand for."""
     spelled: Any = _MODES.get(str(mode).lower(), mode)
     if isinstance(options, Mapping):
-        found = {**given, **delta_arguments(df, os.fspath(url), options, given)}
-        return WriteRequest(mode=spelled, **found)
-    return WriteRequest(mode=spelled, **given, options=options)
+        found, overwrite_mode = delta_arguments(os.fspath(url), options, given)
+        return WriteRequest(mode=spelled, **{**given, **found}), overwrite_mode
+    return WriteRequest(mode=spelled, **given, options=options), None
 
 
 def _write(

@@ -165,3 +165,17 @@ class FileLayout:
             shallow=shallow,
             dry_run=dry_run,
         )
+
+    def generate_manifest(self) -> list[str]:
+        """Write symlink manifests of the newest version: lists of its files for other engines.
+
+        Hive, Presto, Athena and Redshift Spectrum read Parquet tables by them. A manifest is not
+        updated by later writes: generate it again.
+
+        Returns:
+            The paths of the manifests below the table, one for each partition.
+
+        Raises:
+            UnsupportedOperationError: The table has column mapping, or files with deletion vectors.
+        """
+        return conversion.write_symlink_manifests(load_snapshot(self._store, self._config))

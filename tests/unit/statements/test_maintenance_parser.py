@@ -7,9 +7,11 @@ import pytest
 from lazydelta.errors import QueryError
 from lazydelta.statements import TableName
 from lazydelta.statements.spark_statements import (
+    Alter,
     Convert,
     CreateTable,
     Describe,
+    Generate,
     Optimize,
     Restore,
     SetProperties,
@@ -57,6 +59,37 @@ PATH = TableName(name=None, address="/lake/t")
             SetProperties(target=T, properties={"delta.appendOnly": "true", "it's": "a'b"}),
         ),
         (
+            "GENERATE symlink_format_manifest FOR TABLE t",
+            Generate(target=T, mode="symlink_format_manifest"),
+        ),
+        *(
+            (f"ALTER TABLE t {change}", Alter(target=T, steps=(steps,)))
+            for change, steps in {
+                "ADD COLUMNS (a int, b string)": ("add_columns", ("a int, b string",)),
+                "ADD COLUMN a map<int, string>": ("add_columns", ("a map<int, string>",)),
+                "RENAME COLUMN s.`a.b` TO c": ("rename_column", (("s", "a.b"), "c")),
+                "DROP COLUMN a": ("drop_column", (("a",),)),
+                "ALTER COLUMN a DROP NOT NULL": ("set_nullable", (("a",), True)),
+                "ALTER COLUMN a SET NOT NULL": ("set_nullable", (("a",), False)),
+                "CHANGE COLUMN a COMMENT 'c'": ("set_comment", (("a",), "c")),
+                "ALTER COLUMN a TYPE bigint;": ("change_type", (("a",), "bigint")),
+                "ALTER COLUMN a SET DEFAULT 1 + 1": ("set_default", (("a",), "1 + 1")),
+                "ALTER COLUMN a DROP DEFAULT": ("set_default", (("a",), None)),
+                "ADD CONSTRAINT c CHECK ((a > 0) and b)": (
+                    "add_constraint",
+                    ("c", "(a > 0) and b"),
+                ),
+                "DROP CONSTRAINT c": ("drop_constraint", ("c",)),
+                "CLUSTER BY (a, b.c)": ("cluster_by", ([("a",), ("b", "c")],)),
+                "CLUSTER BY NONE": ("cluster_by", ([],)),
+            }.items()
+        ),
+        (
+            "ALTER TABLE t DROP COLUMNS (a, b)",
+            Alter(target=T, steps=(("drop_column", (("a",),)), ("drop_column", (("b",),)))),
+        ),
+        ("ALTER TABLE t RENAME TO u", None),
+        (
             "ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS (a.b, 'c')",
             SetProperties(target=T, unset=("a.b", "c"), if_exists=True),
         ),
@@ -101,7 +134,7 @@ def test_a_statement_is_split_into_its_parts(sql, expected):
     [
         "SELECT 1",
         "DESCRIBE t",
-        "ALTER TABLE t ADD COLUMN x int",
+        "ALTER TABLE t SET LOCATION '/x'",
         "CREATE TABLE t (a int) USING parquet",
         "CREATE TABLE t (a int)",
         "CREATE VIEW v AS SELECT 1",

@@ -60,8 +60,8 @@ def partition_predicate(snapshot: SnapshotState, where: Where) -> Predicate | No
     if others:
         raise PredicateError(
             str(predicate),
-            f"{others[0]} is not a partition column, and files are selected by partition; "
-            f"partition columns: {', '.join(snapshot.partition_columns) or 'none'}",
+            f"Predicate references non-partition column '{others[0]}'. Only the partition "
+            f"columns may be referenced: [{', '.join(snapshot.partition_columns)}]",
         )
     return bound
 

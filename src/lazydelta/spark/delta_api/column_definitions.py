@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import types as t
 
-from lazydelta.errors import ArgumentError
+from lazydelta.errors import ArgumentError, UnsupportedOperationError
 from lazydelta.spark.delta_api.arguments import check_type
+from lazydelta.spark.spark_errors import with_spark_errors
 from lazydelta.writer.enforcement import GENERATION_EXPRESSION
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def _identity(kind: t.DataType, generator: object, name: str, *, explicit: bool)
     if generator.step == 0:
         raise ArgumentError(name, "needs a step that is not 0")
     if not isinstance(kind, t.LongType):
-        raise ArgumentError(name, f"needs a column of the type bigint, not {kind.simpleString()}")
+        of = f"{name} for a column of the type {kind.simpleString()}"
+        raise UnsupportedOperationError(of, "identity columns have the type bigint")
     return {
         f"{_IDENTITY}start": generator.start,
         f"{_IDENTITY}step": generator.step,
@@ -82,6 +84,7 @@ def _identity(kind: t.DataType, generator: object, name: str, *, explicit: bool)
     }
 
 
+@with_spark_errors
 class DeltaColumnBuilder:
     """A column under construction: `DeltaTable.columnBuilder("id").dataType("bigint").build()`."""
 

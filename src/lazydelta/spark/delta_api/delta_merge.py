@@ -15,6 +15,7 @@ from lazydelta.spark.delta_api.arguments import (
 )
 from lazydelta.spark.dml import merge
 from lazydelta.spark.result_frames import merge_frame
+from lazydelta.spark.spark_errors import with_spark_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +47,7 @@ class MergeClause:
         return [*values, *(() if self.where is None else (self.where,))]
 
 
+@with_spark_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaMergeBuilder:
     """A MERGE under construction; each method returns a new builder."""

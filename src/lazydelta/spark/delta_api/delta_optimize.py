@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lazydelta.spark.delta_api.arguments import as_condition, check_type
 from lazydelta.spark.maintenance import optimize
 from lazydelta.spark.result_frames import optimize_frame
+from lazydelta.spark.spark_errors import with_spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["DeltaOptimizeBuilder"]
 
 
+@with_spark_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaOptimizeBuilder:
     """An OPTIMIZE under construction."""

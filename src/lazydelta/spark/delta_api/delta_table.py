@@ -38,6 +38,8 @@ from lazydelta.spark.result_frames import (
     restore_frame,
     vacuum_frame,
 )
+from lazydelta.spark.spark_errors import with_spark_errors
+from lazydelta.spark.spark_releases import with_schema
 from lazydelta.spark.table_names import (
     TableAddress,
     named_address,
@@ -59,6 +61,7 @@ __all__ = ["DeltaTable"]
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
+@with_spark_errors
 @dataclass(frozen=True, slots=True)
 class DeltaTable:
     """A Delta table on Spark, with the methods and arguments of `delta.tables.DeltaTable`.
@@ -177,7 +180,9 @@ class DeltaTable:
         """Return the rows, read as by `lazydelta.spark.read`."""
         at = self.address
         rows = read(self.spark, at.url, version=at.version, timestamp=at.timestamp)
-        return rows if self.aliased is None else rows.alias(self.aliased)
+        if self.aliased is None:
+            return rows
+        return with_schema(rows.alias(self.aliased), rows.schema)
 
     def alias(self, aliasName: str) -> DeltaTable:  # noqa: N803
         """Return the table under another name, for conditions and MERGE."""
@@ -273,9 +278,11 @@ class DeltaTable:
         return restore_frame(self.spark, restore(self.spark, self._writable(), timestamp=moment))
 
     def generate(self, mode: str) -> None:
-        """Refuse: lazydelta writes no manifests."""
-        cure = "engines that read manifests can read the table through lazydelta, or its files"
-        raise UnsupportedOperationError(f"generate({mode!r})", cure)
+        """Write symlink manifests: the mode is `symlink_format_manifest`."""
+        check_type("mode", mode, str, "a string")
+        if mode != "symlink_format_manifest":
+            raise ArgumentError("mode", f"must be 'symlink_format_manifest', not {mode!r}")
+        open_table(self.spark, self._writable()).generate_manifest()
 
     # --- definition
 

@@ -11,6 +11,7 @@ from lazydelta.errors import ArgumentError, TableExistsError, TableNotFoundError
 from lazydelta.operations import as_schema, create_table
 from lazydelta.spark.delta_api.arguments import check_type
 from lazydelta.spark.delta_api.column_definitions import column_field
+from lazydelta.spark.spark_errors import with_spark_errors
 from lazydelta.spark.table_names import (
     attach,
     default_location,
@@ -32,6 +33,7 @@ __all__ = ["CreationMode", "TableDefinition"]
 CreationMode = Literal["create", "createIfNotExists", "replace", "createOrReplace"]
 
 
+@with_spark_errors
 class TableDefinition:
     """Columns, layout and properties of a table to create; `execute()` creates it.
 

@@ -87,7 +87,7 @@ def is_independent_of_session(
         PredicateError: It does not fit the schema.
     """
     bound = bind(predicate, snapshot.schema, snapshot.partition_columns)
-    if spark.conf.get("spark.sql.session.timeZone", "") in _UTC:
+    if spark.conf.get("spark.sql.session.timeZone") in _UTC:
         return True
     columns = (node for node in bound.walk() if isinstance(node, Column))
     if any(str(column.type) == "timestamp" for column in columns):

@@ -23,6 +23,7 @@ from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.target import TargetFiles
 from lazydelta.spark.dml.target_candidates import candidate_files, split_files
 from lazydelta.spark.dml.verb_run import load_rows, matched_rows
+from lazydelta.spark.spark_errors import raises_spark_errors
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["delete", "matching_rows"]
 
 
+@raises_spark_errors
 def delete(
     spark: SparkSession,
     url: str | os.PathLike[str],

@@ -34,6 +34,7 @@ from lazydelta.spark.dml.source_numbers import SourceNumbers
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.update import row_ids
 from lazydelta.spark.dml.verb_run import check_count, load_rows
+from lazydelta.spark.spark_errors import raises_spark_errors, with_spark_errors
 from lazydelta.transaction import ADDS
 from lazydelta.writer.columns import furthest_values
 
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["SparkMergeBuilder", "merge"]
 
 
+@raises_spark_errors
 def merge(
     spark: SparkSession,
     url: str | os.PathLike[str],
@@ -116,6 +118,7 @@ def merge(
     return SparkMergeBuilder(spark=spark, access=access, source=source, request=request)
 
 
+@with_spark_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkMergeBuilder(MergeClauses):
     """A MERGE under construction. Immutable: each method returns a new builder."""

@@ -25,6 +25,7 @@ from lazydelta.spark.dml.new_rows import RowWriter
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.stored_values import StoredValues, leaves
 from lazydelta.spark.dml.verb_run import check_count, load_rows
+from lazydelta.spark.spark_errors import raises_spark_errors
 from lazydelta.writer.columns import TableDefinition
 from lazydelta.writer.enforcement import GENERATION_EXPRESSION
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["row_ids", "update"]
 
 
+@raises_spark_errors
 def update(
     spark: SparkSession,
     url: str | os.PathLike[str],

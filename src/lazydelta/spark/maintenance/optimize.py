@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lazydelta.operations.optimize import OptimizeRequest, optimize_table, purge_table
 from lazydelta.spark.maintenance.bin_workers import ExecutorWorkers
 from lazydelta.spark.maintenance.open_table import OpenTable
+from lazydelta.spark.spark_errors import raises_spark_errors
 
 if TYPE_CHECKING:
     import os
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["optimize", "purge"]
 
 
+@raises_spark_errors
 def optimize(
     spark: SparkSession,
     url: str | os.PathLike[str],
@@ -89,6 +91,7 @@ def optimize(
     return optimize_table(table.store, table.config, request, workers=ExecutorWorkers(table))
 
 
+@raises_spark_errors
 def purge(
     spark: SparkSession,
     url: str | os.PathLike[str],

@@ -21,6 +21,7 @@ from lazydelta.spark.conf import replay_settings
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.maintenance.open_table import OpenTable
 from lazydelta.spark.planner import choose_replay, distributed_log_replay, map_splits
+from lazydelta.spark.spark_errors import raises_spark_errors
 from lazydelta.spark.spark_releases import collect_arrow
 from lazydelta.transaction import ADDS
 
@@ -44,6 +45,7 @@ _NAMES = pa.list_(pa.field("element", pa.string()))
 _PRESENCE = pa.schema([("files", pa.binary()), ("missing", _NAMES)])
 
 
+@raises_spark_errors
 def restore(
     spark: SparkSession,
     url: str | os.PathLike[str],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lazydelta.operations.maintenance import Maintained, VacuumRequest, vacuum_table
 from lazydelta.spark.maintenance.dead_file_search import find_on_executors
 from lazydelta.spark.maintenance.open_table import OpenTable
+from lazydelta.spark.spark_errors import raises_spark_errors
 
 if TYPE_CHECKING:
     import os
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["vacuum"]
 
 
+@raises_spark_errors
 def vacuum(
     spark: SparkSession,
     url: str | os.PathLike[str],

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from lazydelta.statements.spark_statements.maintenance_parser import parse_maintenance
 from lazydelta.statements.spark_statements.maintenance_statement import (
+    Alter,
     Convert,
     CreateTable,
     Describe,
+    Generate,
     MaintenanceStatement,
     Optimize,
     Restore,
@@ -20,9 +22,11 @@ from lazydelta.statements.spark_statements.table_places import (
 )
 
 __all__ = [
+    "Alter",
     "Convert",
     "CreateTable",
     "Describe",
+    "Generate",
     "MaintenanceStatement",
     "Optimize",
     "QueryTable",

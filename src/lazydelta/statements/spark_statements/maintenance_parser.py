@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.statements.spark_statements.maintenance_statement import (
+    Alter,
     Convert,
     CreateTable,
     Describe,
+    Generate,
     Optimize,
     Restore,
     SetProperties,
@@ -21,6 +23,8 @@ from lazydelta.statements.statement_cursor import StatementCursor
 if TYPE_CHECKING:
     from lazydelta.statements.spark_statements.maintenance_statement import MaintenanceStatement
     from lazydelta.statements.statement import TableName
+
+    Step = tuple[str, tuple[Any, ...]]
 
 __all__ = ["parse_maintenance"]
 
@@ -58,11 +62,29 @@ _STATEMENTS = (
     ("desc detail", "detail"),
     ("show tblproperties", "shown_properties"),
     ("convert to delta", "convert"),
+    ("generate", "generate"),
     ("alter table", "alter"),
     ("create or replace table", "create_or_replace"),
     ("create table", "create"),
     ("replace table", "replace"),
 )
+_CHANGES = (
+    ("add columns", "added"),
+    ("add column", "added"),
+    ("drop columns", "dropped"),
+    ("drop column", "dropped"),
+    ("rename column", "renamed"),
+    ("add constraint", "constrained"),
+    ("drop constraint", "unconstrained"),
+    ("cluster by", "clustered"),
+    ("alter column", "changed"),
+    ("change column", "changed"),
+)
+_COLUMN_CHANGES = {
+    "set not null": ("set_nullable", False),
+    "drop not null": ("set_nullable", True),
+    "drop default": ("set_default", None),
+}
 
 
 class _Parser(StatementCursor):
@@ -148,12 +170,18 @@ class _Parser(StatementCursor):
             columns = self.in_parentheses()
         return Convert(path=path, partition_by=columns)
 
-    def alter(self) -> SetProperties | None:
+    def generate(self) -> Generate:
+        mode = self.name("symlink_format_manifest").name
+        self.expect("for", "table")
+        return Generate(target=self.bare_table(), mode=mode)
+
+    def alter(self) -> SetProperties | Alter | None:
         target = self.bare_table()
         if self.starts_with("set tblproperties"):
             return SetProperties(target=target, properties=self.properties())
         if not self.starts_with("unset tblproperties"):
-            return None
+            steps = self.steps()
+            return None if steps is None else Alter(target=target, steps=steps)
         if_exists = self.starts_with("if exists")
         self.expect("(")
         keys = [self.key()]
@@ -161,6 +189,53 @@ class _Parser(StatementCursor):
             keys.append(self.key())
         self.expect(")")
         return SetProperties(target=target, unset=tuple(keys), if_exists=if_exists)
+
+    # --- changes of columns: methods of `table.alter`, with their arguments
+
+    def steps(self) -> tuple[Step, ...] | None:
+        """Parse what ALTER TABLE changes; None for what only Spark's catalog has, as the name."""
+        for words, part in _CHANGES:
+            if self.starts_with(words):
+                return tuple(getattr(self, part)())
+        if self.token.says("rename", "set", "recover"):
+            return None
+        return self.fail("expected ADD, DROP, RENAME or ALTER COLUMN, CONSTRAINT, CLUSTER BY, SET")
+
+    def added(self) -> list[Step]:
+        columns = self.in_parentheses() if self.token.says("(") else self.expression(";")
+        return [("add_columns", (columns,))]
+
+    def dropped(self) -> list[Step]:
+        return [("drop_column", (column,)) for column in self.column_paths()]
+
+    def renamed(self) -> list[Step]:
+        column = self.column_path()
+        self.expect("to")
+        return [("rename_column", (column, self.name("a name").name))]
+
+    def constrained(self) -> list[Step]:
+        name = self.name("a name").name
+        self.expect("check")
+        return [("add_constraint", (name, self.in_parentheses()))]
+
+    def unconstrained(self) -> list[Step]:
+        return [("drop_constraint", (self.name("a name").name,))]
+
+    def clustered(self) -> list[Step]:
+        return [("cluster_by", ([] if self.accept("none") else self.column_paths(),))]
+
+    def changed(self) -> list[Step]:
+        column = self.column_path()
+        for words, (method, value) in _COLUMN_CHANGES.items():
+            if self.starts_with(words):
+                return [(method, (column, value))]
+        if self.accept("comment"):
+            return [("set_comment", (column, self.string()))]
+        if self.starts_with("set default"):
+            return [("set_default", (column, self.expression(";")))]
+        if self.accept("type"):
+            return [("change_type", (column, self.expression(";")))]
+        return self.fail("expected SET or DROP NOT NULL, SET or DROP DEFAULT, COMMENT or TYPE")
 
     # --- definitions of tables
 
@@ -217,19 +292,26 @@ class _Parser(StatementCursor):
 
     def names(self) -> tuple[str, ...]:
         """Parse `(a, b.c)` or `a, b.c`."""
-        closes = self.accept("(")
-        names = [self.path()]
-        while self.accept(","):
-            names.append(self.path())
-        if closes:
-            self.expect(")")
-        return tuple(names)
+        return tuple(".".join(parts) for parts in self.column_paths())
 
     def path(self) -> str:
+        return ".".join(self.column_path())
+
+    def column_path(self) -> tuple[str, ...]:
         parts = [self.name("a column").name]
         while self.accept("."):
             parts.append(self.name("a field").name)
-        return ".".join(parts)
+        return tuple(parts)
+
+    def column_paths(self) -> list[tuple[str, ...]]:
+        """Parse `(a, b.c)` or `a, b.c`."""
+        closes = self.accept("(")
+        paths = [self.column_path()]
+        while self.accept(","):
+            paths.append(self.column_path())
+        if closes:
+            self.expect(")")
+        return paths
 
     def properties(self) -> dict[str, str]:
         """Parse `(key = 'value', 'key' = 'value', ...)`."""

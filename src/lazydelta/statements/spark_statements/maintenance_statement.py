@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from lazydelta.statements.statement import TableName
 
 __all__ = [
+    "Alter",
     "Convert",
     "CreateTable",
     "Describe",
+    "Generate",
     "MaintenanceStatement",
     "Optimize",
     "Restore",
@@ -41,6 +43,14 @@ class Vacuum:
     mode: Literal["full", "lite"] = "full"
     hours: float | None = None
     dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generate:
+    """`GENERATE symlink_format_manifest FOR TABLE table`."""
+
+    target: TableName
+    mode: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +92,15 @@ class SetProperties:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alter:
+    """`ALTER TABLE table` with a change of columns, constraints or clustering columns."""
+
+    target: TableName
+    steps: tuple[tuple[str, tuple[Any, ...]], ...]
+    """Methods of `table.alter`, each with its arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
     """`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table (columns) USING format ...`."""
 
@@ -99,5 +118,13 @@ class CreateTable:
 
 
 MaintenanceStatement = (
-    Optimize | Vacuum | Restore | Describe | Convert | SetProperties | CreateTable
+    Optimize
+    | Vacuum
+    | Restore
+    | Describe
+    | Generate
+    | Convert
+    | SetProperties
+    | Alter
+    | CreateTable
 )

@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 
     from lazydelta.schema import DataType, StructType
 
-__all__ = ["Partition", "PartitionRouter", "encode_path", "escape_name", "partition_values_of"]
+__all__ = [
+    "Partition",
+    "PartitionRouter",
+    "encode_path",
+    "escape_name",
+    "partition_directory",
+    "partition_values_of",
+]
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 # Characters that Hive and Spark escape in directory names, those that our own reader refuses, and
@@ -128,11 +135,8 @@ class PartitionRouter:
     def _directory(self, values: tuple[str | None, ...]) -> str:
         if self._is_mapped:
             return _random_prefix()
-        parts = [
-            f"{escape_name(name)}={_NULL if value is None else escape_name(value)}"
-            for name, value in zip(self._columns, values, strict=True)
-        ]
-        directory = "/".join(parts)
+        directory = partition_directory(self._columns, values)
+        parts = directory.split("/")
         names_fit = all(len(part.encode()) <= tuning.MAX_NAME_BYTES for part in parts)
         if names_fit and len(directory.encode()) <= tuning.MAX_DIRECTORY_BYTES:
             return directory
@@ -146,6 +150,18 @@ def encode_path(plain: str) -> str:
     'day=1%253A2%20pm/a.parquet'
     """
     return quote(plain, safe=_SAFE_IN_URLS)
+
+
+def partition_directory(columns: Sequence[str], values: Sequence[str | None]) -> str:
+    """Return the directory of a partition, as Hive and Spark name it.
+
+    >>> partition_directory(["day", "b"], ["1:2", None])
+    'day=1%3A2/b=__HIVE_DEFAULT_PARTITION__'
+    """
+    return "/".join(
+        f"{escape_name(name)}={_NULL if value is None else escape_name(value)}"
+        for name, value in zip(columns, values, strict=True)
+    )
 
 
 def partition_values_of(directory: str) -> dict[str, str | None]:

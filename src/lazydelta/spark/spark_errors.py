@@ -1,0 +1,111 @@
+"""Errors that code written for Delta Spark catches: `except AnalysisException` goes on working.
+
+The doors of this package raise lazydelta's errors. Those for which Delta Spark raises one of
+Spark's exceptions are an instance of that too, with the error condition of Delta Spark.
+"""
+
+from __future__ import annotations
+
+from functools import cache, wraps
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from pyspark.errors import (
+    AnalysisException,
+    ParseException,
+    PySparkException,
+    UnsupportedOperationException,
+)
+
+from lazydelta.errors import (
+    AlterationError,
+    ColumnNotFoundError,
+    DeltaError,
+    QueryError,
+    SchemaMismatchError,
+    TableExistsError,
+    TableNotFoundError,
+    TimestampNotFoundError,
+    UnsupportedOperationError,
+    VersionNotFoundError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["raises_spark_errors", "with_spark_errors"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_SPARK: dict[type[DeltaError], tuple[type[PySparkException], str | None]] = {
+    TableNotFoundError: (AnalysisException, "DELTA_TABLE_NOT_FOUND"),
+    TableExistsError: (AnalysisException, "DELTA_TABLE_ALREADY_EXISTS"),
+    VersionNotFoundError: (AnalysisException, "DELTA_VERSION_NOT_FOUND"),
+    TimestampNotFoundError: (AnalysisException, None),
+    ColumnNotFoundError: (AnalysisException, "DELTA_COLUMN_NOT_FOUND"),
+    SchemaMismatchError: (AnalysisException, "DELTA_SCHEMA_MISMATCH"),
+    AlterationError: (AnalysisException, None),
+    QueryError: (ParseException, None),
+    UnsupportedOperationError: (UnsupportedOperationException, None),
+}
+"""Spark's exception, and Delta's error condition where there is one for all causes."""
+
+
+def raises_spark_errors(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function so that its errors are Spark's exceptions too."""
+
+    @wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except PySparkException:
+            raise
+        except tuple(_SPARK) as error:
+            raise _both(error).with_traceback(error.__traceback__) from error.__cause__
+
+    return wrapper
+
+
+def with_spark_errors(kind: type[T]) -> type[T]:
+    """Decorate a class: `raises_spark_errors` for its public methods."""
+    for name, member in list(vars(kind).items()):
+        if name.startswith("_"):
+            continue
+        if isinstance(member, classmethod | staticmethod):
+            wrapped: Any = type(member)(raises_spark_errors(member.__func__))
+        elif isfunction(member):
+            wrapped = raises_spark_errors(member)
+        else:
+            continue
+        setattr(kind, name, wrapped)
+    return kind
+
+
+def _both(error: DeltaError) -> DeltaError:
+    kind = next(one for one in type(error).__mro__ if one in _SPARK)
+    _, condition = _SPARK[kind]
+    of: Any = type(error)
+    both = _kind_of_both(of)
+    made: Any = both.__new__(both)
+    vars(made).update(vars(error))
+    PySparkException.__init__(made, str(error), condition, {})
+    return made
+
+
+@cache
+def _kind_of_both(kind: Any) -> type[DeltaError]:
+    spark = next(_SPARK[one][0] for one in kind.__mro__ if one in _SPARK)
+
+    def reduced(error: DeltaError) -> Any:
+        """Pickle as the error of lazydelta: this class has no name to import it by."""
+        return (kind, kind.__reduce__(error)[1])
+
+    members = {
+        "__module__": kind.__module__,
+        "__doc__": kind.__doc__,
+        "__qualname__": kind.__qualname__,
+        "__str__": kind.__str__,
+        "__reduce__": reduced,
+    }
+    return type(kind.__name__, (kind, spark), members)
