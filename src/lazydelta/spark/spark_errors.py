@@ -29,6 +29,7 @@ from lazydelta.errors import (
     UnsupportedOperationError,
     VersionNotFoundError,
 )
+from lazydelta.spark.spark_releases import init_spark_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,7 @@ def _both(error: DeltaError) -> DeltaError:
     both = _kind_of_both(of)
     made: Any = both.__new__(both)
     vars(made).update(vars(error))
-    PySparkException.__init__(made, str(error), condition, {})
+    init_spark_error(made, str(error), condition)
     return made
 
 

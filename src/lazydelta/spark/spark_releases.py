@@ -89,6 +89,7 @@ __all__ = [
     "error_condition",
     "frame_of_arrow",
     "hide_traceback",
+    "init_spark_error",
     "map_rows",
     "rebalance",
     "repartition_by_id",
@@ -222,6 +223,15 @@ def error_condition(error: PySparkException) -> str | None:
         return error.getCondition()
     found: str | None = error.getErrorClass()
     return found
+
+
+def init_spark_error(error: Any, message: str, condition: str | None) -> None:
+    """Initialize an instance of an exception of Spark with a message and the name of an error."""
+    if IS_SPARK_4:
+        PySparkException.__init__(error, message, condition, {})
+        return
+    PySparkException.__init__(error, message)  # 3.5 takes either of them
+    vars(error).update(_error_class=condition)
 
 
 def hide_traceback(error: BaseException) -> None:
