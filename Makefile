@@ -26,10 +26,10 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo emulators dotnet capi native test test-long test-lowest golden check format bench bench-writes bench-dml bench-maintenance bench-serve bench-stores bench-spark requirements upgrade clean
+.PHONY: help env demo emulators dotnet capi native test test-long test-lowest test-spark35 test-spark40 test-spark41 golden check format bench bench-writes bench-dml bench-maintenance bench-serve bench-stores bench-spark requirements upgrade clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 env: $(VENV)/.dev ## Make .venv with everything a contributor needs
 
@@ -57,6 +57,13 @@ test-lowest: ## Run it with the oldest dependencies that pyproject.toml allows (
 	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python \
 		--require-hashes --requirement requirements/lowest.txt
 	.venv-lowest/bin/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
+
+test-spark35: ## Run the tests of Spark on PySpark 3.5 (needs Python 3.11)
+test-spark40: ## The same on PySpark 4.0
+test-spark41: ## The same on PySpark 4.1
+test-spark35 test-spark40 test-spark41: test-%:
+	$(MAKE) VENV=.venv-$* .venv-$*/.$*
+	.venv-$*/bin/python -m pytest $(SIDE_BY_SIDE) tests/spark $(ARGS)
 
 golden: $(VENV)/.test ## Run the acceptance tests on the golden tables only
 	$(PY) -m pytest tests/acceptance $(ARGS)
@@ -109,7 +116,9 @@ $(UV): requirements/uv.txt scripts/bootstrap.py
 	$(PYTHON) scripts/bootstrap.py $(VENV) requirements/uv.txt
 	@touch $(UV)
 
-$(VENV)/.run $(VENV)/.bench $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml $(UV)
+SPARK_SETS := $(VENV)/.spark35 $(VENV)/.spark40 $(VENV)/.spark41
+
+$(VENV)/.run $(VENV)/.bench $(VENV)/.test $(VENV)/.dev $(SPARK_SETS): $(VENV)/.%: requirements/%.txt pyproject.toml $(UV)
 	$(INSTALL) --require-hashes --requirement requirements/$*.txt
 	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@$(HAS_JAVA) 2>/dev/null || $(INSTALL) --require-hashes --requirement requirements/java.txt || \
@@ -142,6 +151,7 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --fork-st
 	--custom-compile-command "make requirements"
 RUN := pyproject.toml --extra cli --extra serve --extra spark requirements/spark.in requirements/build.in
 BOUND := --constraint requirements/dev.txt
+SPARK_TEST := pyproject.toml --extra cli requirements/spark-test.in requirements/build.in
 
 requirements: $(UV) ## Write requirements/*.txt anew from *.in and pyproject.toml
 	$(COMPILE) $(UPGRADE) -o requirements/dev.txt $(RUN) requirements/bench.in requirements/test.in requirements/dev.in
@@ -149,6 +159,8 @@ requirements: $(UV) ## Write requirements/*.txt anew from *.in and pyproject.tom
 	$(COMPILE) $(BOUND) -o requirements/bench.txt $(RUN) requirements/bench.in
 	$(COMPILE) $(BOUND) -o requirements/run.txt $(RUN)
 	$(COMPILE) --resolution lowest-direct -o requirements/lowest.txt pyproject.toml --extra cli --extra serve --extra spark
+	for spark in spark35 spark40 spark41; do \
+		$(COMPILE) $(UPGRADE) -o requirements/$$spark.txt $(SPARK_TEST) requirements/$$spark.in || exit 1; done
 	$(COMPILE) $(UPGRADE) -o requirements/java.txt requirements/java.in
 	$(COMPILE) $(UPGRADE) -o requirements/native.txt requirements/native.in
 	$(COMPILE) $(UPGRADE) -o requirements/uv.txt requirements/uv.in
@@ -158,5 +170,5 @@ upgrade: ## The same, moving every pin to the newest release
 	$(PY) scripts/crates.py keep
 
 clean: ## Remove what the other targets made (the environment, caches, benchmark tables)
-	rm -rf $(VENV) .venv-lowest .bench .cache capi/build .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist native/target native/Cargo.lock
+	rm -rf $(VENV) .venv-lowest .venv-spark35 .venv-spark40 .venv-spark41 .bench .cache capi/build .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist native/target native/Cargo.lock
 	find src tests benchmarks examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

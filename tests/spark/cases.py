@@ -9,6 +9,7 @@ from lazydelta.expressions import as_predicate
 from lazydelta.replay.skipping import Pruner
 from lazydelta.schema import to_arrow_schema
 from lazydelta.spark.arrow_conversion import spark_schema
+from lazydelta.spark.spark_releases import collect_arrow, frame_of_arrow
 from tests.property.skip_cases import PARTITION_COLUMNS, PREDICATES, SCHEMA
 
 ARROW_SCHEMA = to_arrow_schema(SCHEMA)
@@ -46,13 +47,13 @@ def frame_of(spark, columns):
     table = pa.Table.from_batches([columns])
     table = table.append_column("at", pa.array(range(len(table)), pa.int64()))
     # By default Spark interprets timestamps without a zone in the session's zone.
-    return spark.createDataFrame(table, schema=spark_schema(table.schema))
+    return frame_of_arrow(spark, table, spark_schema(table.schema))
 
 
 def truths(frame, columns):
     """Return the values of boolean columns, row by row, from one job."""
     named = [column.alias(f"c{at}") for at, column in enumerate(columns)]
-    found = frame.select("at", *named).toArrow().sort_by("at")
+    found = collect_arrow(frame.select("at", *named)).sort_by("at")
     return [found.column(f"c{at}").to_pylist() for at in range(len(columns))]
 
 

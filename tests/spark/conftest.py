@@ -12,10 +12,12 @@ from tests.spark.connect_server import ConnectServer
 from tests.spark.workers import PRELOADED
 
 HERE = Path(__file__).parent
-# PySpark 4.1 leaves the socket of a `collect` to the garbage collector.
-_LEFT_OPEN = (
+_WARNINGS_OF_PYSPARK = (
+    # 4.1 leaves the socket of a `collect` to the garbage collector.
     "ignore:unclosed <socket:ResourceWarning",
     "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
+    # 3.5
+    "ignore:distutils Version classes are deprecated:DeprecationWarning",
 )
 
 
@@ -23,8 +25,17 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.spark)
-            for ignored in _LEFT_OPEN:
+            for ignored in _WARNINGS_OF_PYSPARK:
                 item.add_marker(pytest.mark.filterwarnings(ignored))
+            if item.get_closest_marker("spark4") is not None and not _is_spark_4():
+                reason = "needs PySpark 4: 3.5 lacks formats in Python and what builds on them"
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _is_spark_4():
+    from lazydelta.spark.spark_releases import IS_SPARK_4
+
+    return IS_SPARK_4
 
 
 @pytest.fixture(scope="session")

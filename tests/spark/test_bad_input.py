@@ -147,6 +147,7 @@ def ids(frame):
 # --- read paths -----------------------------------------------------------------------------------
 
 
+@pytest.mark.spark4
 def test_an_undamaged_table_is_read_by_every_path(spark, table, executors_plan):
     snapshot = Table.open(table.directory).snapshot()
     files = distributed_log_replay(spark, snapshot, fields=["path"]).collect()
@@ -185,6 +186,7 @@ def test_damage_fails_a_read_whose_files_are_listed_here(spark, table, damage, e
         assert named in message
 
 
+@pytest.mark.spark4
 @pytest.mark.parametrize("damage", [missing_file, damaged_file])
 def test_a_damaged_file_is_one_short_error_through_every_door(spark, table, tmp_path, damage):
     url, name = str(table.directory), f"damaged_{damage.__name__}"
@@ -213,6 +215,7 @@ def streamed(spark, url, place):
     query.trigger(availableNow=True).start().awaitTermination()
 
 
+@pytest.mark.spark4
 @pytest.mark.parametrize(("damage", "error", "named"), by_name(LOG | ROWS))
 def test_damage_fails_the_data_source(spark, table, damage, error, named):
     damage(table)

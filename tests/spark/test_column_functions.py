@@ -14,6 +14,7 @@ from lazydelta.schema.types import DecimalType
 from lazydelta.schema.values import parse_partition_values
 from lazydelta.spark.column_functions import day_number, literal, micros, parse_string
 from lazydelta.spark.row_filter import _value
+from lazydelta.spark.spark_releases import collect_arrow
 from tests.spark.cases import frame_of
 
 NUMBERS = [
@@ -113,7 +114,7 @@ def test_strings_are_parsed_alike(zoned):
         )
         for name, column in ((name, f.col(f"`{name}`")) for name in STRINGS)
     ]
-    found = frame.select("at", *columns).toArrow().sort_by("at")
+    found = collect_arrow(frame.select("at", *columns)).sort_by("at")
     for name, strings in padded.items():
         wanted = parse_partition_values(pa.array(strings), kind_of(name), on_error="null")
         got = found.column(name).combine_chunks()
@@ -175,7 +176,7 @@ def test_functions_of_times_are_computed_alike(zoned):
     columns = [
         as_numbers(_value(value), value.type).alias(f"c{at}") for at, value in enumerate(values)
     ]
-    found = frame_of(zoned, rows).select("at", *columns).toArrow().sort_by("at")
+    found = collect_arrow(frame_of(zoned, rows).select("at", *columns)).sort_by("at")
     for at, (expression, value) in enumerate(zip(expressions, values, strict=True)):
         wanted = evaluate(value, lambda ref: rows.column(ref.path[0]), rows.num_rows)
         wanted = arrow_numbers(wanted)

@@ -25,6 +25,8 @@ from tests.spark.test_write import rows_of
 from tests.unit.changes.support import FeedTable
 from tests.unit.scan.read.tables import Rows, inline
 
+pytestmark = pytest.mark.spark4  # the package of 3.5 has no server of Spark Connect
+
 _REPLAY = """
 from lazydelta import Table
 from lazydelta.spark import apply_data_skipping, distributed_log_replay, live_files

@@ -47,6 +47,7 @@ def rows(frame):
     return sorted(tuple(row) for row in frame.collect())
 
 
+@pytest.mark.spark4
 def test_rows_are_deleted_by_a_string_and_by_a_column(table, url):
     table.delete("key = 'a'")
     table.delete(f.col("key") == f.lit("b"))
@@ -56,6 +57,7 @@ def test_rows_are_deleted_by_a_string_and_by_a_column(table, url):
     assert ld.Table.open(url).count() == 0
 
 
+@pytest.mark.spark4
 @pytest.mark.long
 def test_rows_are_updated_by_strings_and_by_columns(table):
     table.update("key = 'a'", {"value": "value + 10"})
@@ -87,6 +89,7 @@ def test_arguments_of_a_wrong_type_are_refused(table, call, message):
     assert isinstance(caught.value, ValueError)
 
 
+@pytest.mark.spark4
 @pytest.mark.long
 def test_a_merge_has_the_clauses_and_the_counts_of_delta(spark, table):
     source = spark.createDataFrame([("a", -1), ("e", -5)], "k string, v bigint")
@@ -149,6 +152,7 @@ def test_detail_describes_the_table(spark, url, table):
     assert "deletionVectors" in table.detail().first().tableFeatures
 
 
+@pytest.mark.spark4
 def test_tables_are_defined_created_and_replaced(spark, tmp_path):
     url = str(tmp_path / "new")
 
@@ -292,6 +296,7 @@ def test_what_lazydelta_does_not_have_says_so(table, tmp_path):
             call()
 
 
+@pytest.mark.spark4
 @pytest.mark.parametrize(
     ("made", "text"),
     [
@@ -319,6 +324,7 @@ def test_a_column_has_sql_text(spark, made, text):
     assert column_sql(made()) == text
 
 
+@pytest.mark.spark4
 @pytest.mark.parametrize(
     "made",
     [

@@ -88,6 +88,7 @@ def test_a_transaction_is_applied_once(rows, url):
     assert lds.write(rows, url, options=txn).already_applied
 
 
+@pytest.mark.spark4
 @pytest.mark.long
 def test_files_have_a_maximum_of_rows(spark, tmp_path):
     numbers = spark.range(10).coalesce(1)
@@ -124,12 +125,14 @@ def test_a_wrong_option_is_refused(rows, url, options, arguments, message):
         lds.write(rows, url, "overwrite", options=options, **arguments)
 
 
+@pytest.mark.spark4
 def test_the_format_says_what_takes_an_option_that_it_cannot(tmp_path):
     options = {"path": str(tmp_path), "partitionOverwriteMode": "dynamic"}
     with pytest.raises(ConfigError, match=r"dynamic needs lazydelta\.spark\.write"):
         LazyDeltaSource(options).writer(t.StructType().add("id", "long"), overwrite=True)
 
 
+@pytest.mark.spark4
 def test_the_format_reads_a_version_of_a_path(spark, rows, url):
     lds.register(spark)
     lds.write(rows, url)
@@ -139,6 +142,7 @@ def test_the_format_reads_a_version_of_a_path(spark, rows, url):
         reader.load([url, url]).count()
 
 
+@pytest.mark.spark4
 @pytest.mark.long
 def test_the_format_can_have_the_name_of_deltas(spark, url):
     lds.register(spark, name="delta")

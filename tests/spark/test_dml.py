@@ -21,11 +21,12 @@ from lazydelta.errors import (
 from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import spark_schema
 from lazydelta.spark.dml import verb_run
+from lazydelta.spark.spark_releases import collect_arrow, frame_of_arrow
 from tests.spark.dml_tables import KINDS, SCHEMA, VECTORS, Twins, random_rows
 
 
 def frame(spark, rows, schema=SCHEMA):
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema), spark_schema(schema))
+    return frame_of_arrow(spark, pa.Table.from_pylist(rows, schema), spark_schema(schema))
 
 
 def rows_of(url):
@@ -125,7 +126,8 @@ def test_sql_that_only_spark_knows(spark, tmp_path):
 
 
 def test_conditions_on_timestamps_use_the_time_zone_of_the_session(spark, tmp_path):
-    ld.write(tmp_path, spark.sql("SELECT timestamp_seconds(id * 3600) at FROM range(48)").toArrow())
+    hours = spark.sql("SELECT timestamp_seconds(id * 3600) at FROM range(48)")
+    ld.write(tmp_path, collect_arrow(hours))
     other = spark.newSession()
     other.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     deleted = executors.delete(other, tmp_path, "at >= '1970-01-02 09:00:00'")
@@ -216,6 +218,7 @@ def test_an_application_transaction_is_applied_once(spark, numbers):
     assert rows_of(numbers) == after
 
 
+@pytest.mark.spark4
 def test_a_stream_that_starts_again_applies_each_batch_once(spark, numbers, tmp_path):
     ld.write(tmp_path / "feed", {"id": [3, 30], "v": [1, 1]})
     executors.register(spark)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 
-import pyarrow as pa
 import pytest
 
 import lazydelta as ld
@@ -98,6 +97,6 @@ def test_values_that_exceed_64_bits_commit_nothing(spark, tmp_path):
             executors.merge(spark, tmp_path, source(spark, range(3, 10)), "t.id = s.id")
         ).execute()
     assert table.count() == 3
-    ids = pa.table({"id": [3, 4]})
-    upsert(executors.merge(spark, tmp_path, spark.createDataFrame(ids), "t.id = s.id")).execute()
+    ids = spark.range(3, 5)
+    upsert(executors.merge(spark, tmp_path, ids, "t.id = s.id")).execute()
     assert values_of(table)[4][0] == 2**63 - 4

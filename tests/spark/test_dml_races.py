@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
 import lazydelta as ld
@@ -97,7 +96,7 @@ def test_the_same_row_is_a_conflict(spark, tmp_path, lose):
 
 def test_merges_of_other_keys_do_not_conflict(spark, tmp_path, lose):
     table = make(tmp_path)
-    source = spark.createDataFrame(pa.table({"id": [2, 40], "v": [-2, -40]}))
+    source = spark.createDataFrame([(2, -2), (40, -40)], "id bigint, v bigint")
     merge = executors.merge(spark, tmp_path, source, "t.id = s.id")
     merge = merge.when_matched_update("*").when_not_matched_insert("*")
     here = table.merge({"id": [3, 41], "v": [-3, -41]}, "t.id = s.id")

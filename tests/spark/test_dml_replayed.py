@@ -11,6 +11,7 @@ from lazydelta.errors import InternalError, MultipleMatchesError
 from lazydelta.spark import planner
 from lazydelta.spark.arrow_conversion import spark_schema
 from lazydelta.spark.dml import target_candidates as candidates
+from lazydelta.spark.spark_releases import frame_of_arrow
 from tests.spark.dml_tables import KINDS, SCHEMA, VECTORS, Twins, random_rows
 
 
@@ -74,7 +75,7 @@ def test_rows_are_those_of_one_process(session, tmp_path, kind):
             .execute()
         )
 
-    frame = session.createDataFrame(source, spark_schema(SCHEMA))
+    frame = frame_of_arrow(session, source, spark_schema(SCHEMA))
     on_spark = merged(executors.merge(session, twins.spark, frame, "t.id = s.id"))
     twins.check(on_spark, merged(twins.table.merge(source, "t.id = s.id")))
     twins.check(executors.delete(session, twins.spark), twins.table.delete())

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from lazydelta._arrow import from_numpy
 from lazydelta.schema import to_arrow_type
 from lazydelta.spark.arrow_conversion import spark_schema, spark_type
+from lazydelta.spark.spark_releases import collect_arrow, frame_of_arrow
 from tests.spark.cases import interpreting
 from tests.spark.expression_rows import (
     EXPRESSIONS,
@@ -22,6 +23,8 @@ from tests.spark.expression_rows import (
     rounded,
 )
 from tests.unit.expressions.forms import FORMS, as_string, golden
+
+pytestmark = pytest.mark.spark4  # the golden results are those of Spark 4
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +40,7 @@ def columns_of(session, source, expressions):
         return session.sql(f"select {', '.join(expressions)} {source}")
     except PySparkException:
         for one in expressions:
-            session.sql(f"select {one} {source}").toArrow()
+            collect_arrow(session.sql(f"select {one} {source}"))
         raise
 
 
@@ -45,7 +48,7 @@ def test_forms_have_the_type_and_value_of_spark(utc):
     wanted = golden()
     given = [form for form in FORMS if wanted[form][1] != "failed"]
     frame = columns_of(utc, "", [f"({form}) as c{at}" for at, form in enumerate(given)])
-    table = frame.toArrow()
+    table = collect_arrow(frame)
     found = {
         form: [
             frame.schema[at].dataType.simpleString(),
@@ -69,7 +72,7 @@ def test_forms_that_fail_stop_spark(utc):
 
 def _fails(session, expression, source):
     try:
-        session.sql(f"select ({expression}) {source}").toArrow()
+        collect_arrow(session.sql(f"select ({expression}) {source}"))
     except (PySparkException, Py4JError):
         return True
     return False
@@ -78,7 +81,7 @@ def _fails(session, expression, source):
 def check_rows(session, rows, checked_failures):
     """Compare all expressions over some rows; of the rows that fail, a few are tried one by one."""
     table = rows.append_column("row", from_numpy(np.arange(rows.num_rows)))
-    frame = session.createDataFrame(table, schema=spark_schema(table.schema))
+    frame = frame_of_arrow(session, table, spark_schema(table.schema))
     frame.createOrReplaceTempView("parity_rows")
     ours = {sql: evaluated(sql, rows) for sql in EXPRESSIONS}
     guarded = []
@@ -89,7 +92,7 @@ def check_rows(session, rows, checked_failures):
     source = "from parity_rows order by row"
     frame = columns_of(session, source, guarded)
     try:
-        found = frame.toArrow()
+        found = collect_arrow(frame)
     except PySparkException:
         for one in guarded:
             assert not _fails(session, one.rpartition(" as ")[0], source), one

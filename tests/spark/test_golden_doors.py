@@ -20,7 +20,7 @@ SOME = (
     "kernel-rs__v2-checkpoints-json-with-sidecars",
 )
 
-pytestmark = [pytest.mark.acceptance, NEEDS_PACK]
+pytestmark = [pytest.mark.acceptance, pytest.mark.spark4, NEEDS_PACK]
 
 
 def by_read(spark, path, version=None):

@@ -51,6 +51,7 @@ def test_a_failing_maven_is_an_error(cached, tmp_path, monkeypatch):
         jars.delta_jars(tmp_path)
 
 
+@pytest.mark.spark4
 def test_the_jars_are_for_a_spark_that_we_support():
     spark = next(name for name in jars.SHA256 if name.startswith("delta-spark_")).split("_")[1]
     pin = (ROOT / "requirements" / "spark.in").read_text(encoding="utf-8").split("<=")[1].strip()

@@ -137,6 +137,7 @@ def frames(spark, url, options):
     }
 
 
+@pytest.mark.spark4
 @pytest.mark.sample(2)
 def test_executors_take_storage_options_from_a_file(
     spark, emulator, local, tmp_path, pickled, capsys
@@ -202,6 +203,7 @@ def test_executors_call_a_credential_of_a_module(spark, s3, tmp_path, pickled):
     assert not any(secret.encode() in sent for secret in s3.secrets)
 
 
+@pytest.mark.spark4
 @pytest.mark.long
 def test_a_format_names_a_credential_of_a_module(spark, s3, tmp_path, pickled):
     url = f"{s3.url}/{uuid.uuid4().hex}/t"

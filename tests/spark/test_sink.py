@@ -17,6 +17,8 @@ from lazydelta.spark import register
 from lazydelta.spark.sink import BatchSink, StreamSink
 from lazydelta.spark.sink_options import SinkOptions
 
+pytestmark = pytest.mark.spark4
+
 ID = t.StructType([t.StructField("id", t.LongType())])
 
 

@@ -217,6 +217,7 @@ def test_options_that_make_no_sense_are_refused(given, message):
     assert "abc" not in str(caught.value)
 
 
+@pytest.mark.spark4
 def test_options_of_the_other_kind_of_read_are_refused(tmp_path):
     build(tmp_path)
     for options, method in (
@@ -229,6 +230,7 @@ def test_options_of_the_other_kind_of_read_are_refused(tmp_path):
             method(source, source.schema())
 
 
+@pytest.mark.spark4
 def test_the_version_is_fixed_when_the_schema_is_requested(tmp_path):
     table = build(tmp_path, files=3)
     source = LazyDeltaSource({"path": str(tmp_path)})
@@ -238,6 +240,7 @@ def test_the_version_is_fixed_when_the_schema_is_requested(tmp_path):
     assert len(rows_of(reader, reader.partitions())) == 30
 
 
+@pytest.mark.spark4
 def test_a_session_may_name_the_file_with_storage_options(tmp_path):
     build(tmp_path / "table", files=1)
     known = source_named("lazydelta", str(tmp_path / "options.json"))
@@ -253,6 +256,7 @@ def test_a_session_may_name_the_file_with_storage_options(tmp_path):
         own.schema()
 
 
+@pytest.mark.spark4
 def test_a_schema_of_the_callers_is_refused(tmp_path):
     build(tmp_path, files=1)
     source = LazyDeltaSource({"path": str(tmp_path)})
@@ -263,6 +267,7 @@ def test_a_schema_of_the_callers_is_refused(tmp_path):
 # --- rows as Spark checks them
 
 
+@pytest.mark.spark4
 def test_arrow_types_are_those_that_spark_expects():
     struct = t.StructType(
         [t.StructField("x", t.IntegerType()), t.StructField("v", t.VariantType())]
@@ -276,6 +281,7 @@ def test_arrow_types_are_those_that_spark_expects():
         assert arrow_conversion._arrow_type(kind) == to_arrow_type(kind, **UTC_TIMES), kind
 
 
+@pytest.mark.spark4
 def test_parts_of_a_struct_are_brought_into_sparks_order():
     """Ours keeps a variant's metadata first, Spark's its value; nulls and slices survive."""
     ours = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])

@@ -7,8 +7,12 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from lazydelta.spark.arrow_conversion import spark_schema
+from lazydelta.spark.spark_releases import collect_arrow, frame_of_arrow
 from tests.spark.cases import interpreting
 from tests.unit.writer.expression_cases import ROWS, as_strings, golden
+
+pytestmark = pytest.mark.spark4  # the golden results are those of Spark 4
 
 # The results of Spark are kept in tests/unit/writer/golden, which the default suite checks expressions against.
 pytestmark = pytest.mark.long
@@ -30,7 +34,8 @@ def session_with_rows(spark, *, ansi):
     session.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
     rows = pa.Table.from_batches([ROWS])
     numbered = rows.append_column("row", pa.array(range(len(rows)), pa.int64()))
-    session.createDataFrame(numbered).createOrReplaceTempView("expression_rows")
+    frame = frame_of_arrow(session, numbered, spark_schema(numbered.schema))
+    frame.createOrReplaceTempView("expression_rows")
     return session
 
 
@@ -49,7 +54,7 @@ def test_values_and_types_are_sparks(spark, ansi):
         )
         columns.append(f"{guarded} as c{number}")
     frame = session.sql(f"select {', '.join(columns)} from expression_rows order by row")
-    table = frame.toArrow()
+    table = collect_arrow(frame)
     for number, (expression, one) in enumerate(wanted.items()):
         kind = SPARK_NAMES.get(one["type"], one["type"])
         assert (expression, kind) == (
@@ -70,9 +75,9 @@ def test_rows_that_fail_stop_spark(spark):
         if one["failed"]:
             row = one["failed"][0]
             try:
-                session.sql(
-                    f"select ({expression}\n) from expression_rows where row = {row}"
-                ).toArrow()
+                collect_arrow(
+                    session.sql(f"select ({expression}\n) from expression_rows where row = {row}")
+                )
             except (PySparkException, Py4JError):
                 continue
             given.add(expression)

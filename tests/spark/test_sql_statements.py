@@ -13,6 +13,8 @@ import lazydelta.spark as lds
 from lazydelta.errors import ConfigError, QueryError, TableExistsError, TableNotFoundError
 from lazydelta.spark.delta_api import IdentityGenerator
 
+pytestmark = pytest.mark.spark4  # tests/spark/test_spark_releases.py has statements for paths
+
 _NUMBERS = itertools.count()
 
 

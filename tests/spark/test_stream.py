@@ -9,6 +9,8 @@ from pyspark.errors import StreamingQueryException
 from lazydelta.spark import register
 from tests.unit.changes.support import FeedTable
 
+pytestmark = pytest.mark.spark4
+
 pytest.importorskip(
     "pyspark.sql.streaming.datasource", reason="batches have limits from PySpark 4.2 on"
 )

@@ -25,6 +25,8 @@ from lazydelta.spark.stream_offsets import Offset
 from lazydelta.testing.table_builder import FIRST_COMMIT_MS
 from tests.unit.changes.support import FeedTable
 
+pytestmark = pytest.mark.spark4
+
 limits = pytest.importorskip(
     "pyspark.sql.streaming.datasource", reason="batches have limits from PySpark 4.2 on"
 )

@@ -16,6 +16,8 @@ from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 from lazydelta.spark.source_options import SourceOptions
 from tests.unit.changes.support import FeedTable
 
+pytestmark = pytest.mark.spark4
+
 
 def ids(first, count=2):
     return pa.table({"id": pa.array(range(first, first + count), pa.int64())})

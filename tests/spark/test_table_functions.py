@@ -12,6 +12,8 @@ from lazydelta.errors import ArgumentError
 from lazydelta.spark import tuning
 from lazydelta.spark.table_functions import _Changes
 
+pytestmark = pytest.mark.spark4
+
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
@@ -42,7 +44,7 @@ def test_files_of_a_version_and_a_condition(sql, url):
     columns = "partitionValues['day'], numRecords, hasDeletionVector"
     assert sql(f"SELECT {columns} FROM delta_files('{url}')") == [("b", 1, False)]
     assert len(sql(f"SELECT * FROM delta_files('{url}@v0')")) == 2
-    assert sql(f"SELECT * FROM delta_files('{url}', 'day = ''a''')") == []
+    assert sql(f"SELECT * FROM delta_files('{url}', \"day = 'a'\")") == []
 
 
 def test_health_has_a_row_for_each_check(sql, url):

@@ -15,6 +15,7 @@ from lazydelta.protocol.schemas import ADD
 from lazydelta.spark.arrow_conversion import conform_batches, row_size
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.planner import split_by_size, task_numbers
+from lazydelta.spark.spark_releases import map_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +52,7 @@ def read_file_list(
     ]
     rows = int(sizes.sum()) // row_size(schema)
     numbers = task_numbers(spark, len(parts), rows)
-    return numbers.mapInArrow(named_task("read_rows", _read_parts, read, schema, parts), schema)
+    return map_rows(numbers, named_task("read_rows", _read_parts, read, schema, parts), schema)
 
 
 def read_file_frame(
@@ -69,7 +70,7 @@ def read_file_frame(
         tasks: Number of tasks.
     """
     spread = files.select(*FILE_FIELDS.names).repartition(tasks, "path")
-    return spread.mapInArrow(named_task("read_rows", _read_files, read, schema), schema)
+    return map_rows(spread, named_task("read_rows", _read_files, read, schema), schema)
 
 
 def _read_parts(

@@ -15,6 +15,7 @@ from pyspark.sql import types as t
 from lazydelta.schema import DecimalType, PrimitiveType, to_arrow_type
 from lazydelta.schema.values import format_timestamp
 from lazydelta.spark.arrow_conversion import spark_type
+from lazydelta.spark.spark_releases import try_cast
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -106,18 +107,18 @@ def parse_string(string: Column, kind: DataType) -> Column:  # noqa: PLR0911 - o
     """Return strings parsed as `schema.parse_value` does; null if invalid."""
     target = value_type(kind)
     if isinstance(kind, DecimalType):
-        wide = string.try_cast(_widest_decimal(kind))
+        wide = try_cast(string, _widest_decimal(kind))
         return f.when(string.rlike(_decimal_pattern(kind)), _exact_decimal(wide, kind))
     match str(kind):
         case "byte" | "short" | "integer" | "long":
-            return f.when(string.rlike(_IS_INTEGER), string.try_cast(target))
+            return f.when(string.rlike(_IS_INTEGER), try_cast(string, target))
         case "float" | "double":
-            return f.when(string.rlike(_IS_FLOAT), string.try_cast(t.DoubleType()).cast(target))
+            return f.when(string.rlike(_IS_FLOAT), try_cast(string, t.DoubleType()).cast(target))
         case "boolean":
             false = f.when(string.rlike(r"^\s*(?i:false)\s*$"), f.lit(False))
             return f.when(string.rlike(r"^\s*(?i:true)\s*$"), f.lit(True)).otherwise(false)
         case "date":
-            return f.when(string.rlike(_IS_DATE), string.try_cast(target))
+            return f.when(string.rlike(_IS_DATE), try_cast(string, target))
         case "timestamp":
             return _zoned_time(string)
         case "timestamp_ntz":
@@ -136,7 +137,7 @@ def _decimal_pattern(kind: DecimalType) -> str:
 
 def _exact_decimal(wide: Column, kind: DecimalType) -> Column:
     """Return decimals of the type `_widest_decimal(kind)` as `kind`; null if digits are lost."""
-    fitted = wide.try_cast(value_type(kind))
+    fitted = try_cast(wide, value_type(kind))
     return f.when(fitted == wide, fitted)
 
 
@@ -147,15 +148,15 @@ def _widest_decimal(kind: DecimalType) -> t.DecimalType:
 
 def _local_time(string: Column) -> Column:
     """Parse a time without time zone; a zone in the string is dropped, not applied."""
-    return f.regexp_replace(string, _ZONE_AT_END, "").try_cast(_NTZ)
+    return try_cast(f.regexp_replace(string, _ZONE_AT_END, ""), _NTZ)
 
 
 def _zoned_time(string: Column) -> Column:
     """Parse a time; one without a zone is in UTC, whatever the session's time zone."""
     offset = f.regexp_extract(string, rf"({_OFFSET})\s*$", 1)
     zone = f.when(offset == "", "Z").otherwise(offset)
-    whole = f.concat(_local_time(string).cast(_STRING), zone).try_cast(t.TimestampType())
-    return f.when(string.rlike(_IS_FULL_TIME), string.try_cast(t.TimestampType())).when(
+    whole = try_cast(f.concat(_local_time(string).cast(_STRING), zone), t.TimestampType())
+    return f.when(string.rlike(_IS_FULL_TIME), try_cast(string, t.TimestampType())).when(
         string.rlike(_IS_TIME), whole
     )
 
@@ -225,4 +226,4 @@ def cast_value(  # noqa: PLR0911 - one return per kind of cast
         return f.when(sorts, value.cast(_STRING))
     if is_string(target):
         return value.cast(_STRING)
-    return value.try_cast(target_type)
+    return try_cast(value, target_type)

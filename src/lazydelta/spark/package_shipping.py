@@ -59,6 +59,7 @@ def packed(value: Any) -> Callable[[], Any]:
         except ModuleNotFoundError as error:
             problem = f"{error.name} is not installed for {sys.executable} on this executor"
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        sys.tracebacklimit = 0  # for Spark 3.5; see `spark_releases.hide_traceback`
         raise RuntimeError(f"{problem}. {cure}")
 
     return unpack

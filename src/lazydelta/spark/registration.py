@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lazydelta.spark.conf import replay_settings, storage_options_file
 from lazydelta.spark.source import source_named
-from lazydelta.spark.spark_releases import require_formats
+from lazydelta.spark.spark_releases import require_spark_4
 from lazydelta.spark.table_functions import register_functions
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ def register(spark: SparkSession, name: str = "lazydelta") -> None:
             own package.
 
     Raises:
-        UnsupportedOperationError: PySpark 3.5 has no formats in Python.
+        UnsupportedOperationError: PySpark is older than 4.0.
     """
-    require_formats("the format", "use lazydelta.spark.read, write and changes")
+    require_spark_4("the format", "use lazydelta.spark.read, write and changes")
     file = storage_options_file(spark)
     spark.dataSource.register(source_named(name, file, replay_settings(spark)))
     register_functions(spark, file)

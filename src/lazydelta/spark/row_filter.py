@@ -44,6 +44,7 @@ from lazydelta.spark.column_functions import (
     micros,
     value_type,
 )
+from lazydelta.spark.spark_releases import try_cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -250,7 +251,7 @@ def _like(value: SparkColumn, pattern: str, escape: str) -> SparkColumn:
 def _sum(call: Call, values: list[SparkColumn]) -> SparkColumn:
     operands = [literal(0, _type(call.args[0])), *values][-2:]
     total = (f.try_add if call.name == "+" else f.try_subtract)(*operands)
-    return total.try_cast(value_type(_type(call)))
+    return try_cast(total, value_type(_type(call)))
 
 
 def _known_day(time: SparkColumn, kind: DataType, first: int, last: int) -> SparkColumn:

@@ -32,6 +32,7 @@ _CONF = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",  # row changes require it; not the default of Spark 3.5
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 

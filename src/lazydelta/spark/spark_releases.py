@@ -1,15 +1,18 @@
 """Differences between releases of PySpark, 3.5 to 4.2: the only module that knows them.
 
-Spark 3.5 has no data sources in Python, no variants and no collations; what needs them says so.
+PySpark 3.5 has no data sources in Python, no variants and no collations; what needs them says so.
 Its other differences are names and places of functions.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyspark
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
@@ -18,9 +21,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lazydelta.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.datasource import (
         DataSource,
         DataSourceArrowWriter,
@@ -34,14 +37,15 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
-    HAS_FORMATS: bool
+    ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+    IS_SPARK_4: bool
 else:
     try:
         from pyspark.sql.datasource import (
             DataSource,
             DataSourceArrowWriter,
             DataSourceReader,
-            DataSourceStreamArrowWriter,
             DataSourceStreamReader,
             DataSourceStreamWriter,
             DataSourceWriter,
@@ -50,15 +54,23 @@ else:
         )
         from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
-        HAS_FORMATS = True
+        try:
+            from pyspark.sql.datasource import DataSourceStreamArrowWriter
+        except ImportError:
+
+            class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
+                """Workers of Spark 4.0 pass Arrow to batch writers only; both use `write`."""
+
+        IS_SPARK_4 = True
     except ImportError:
         DataSource = DataSourceReader = DataSourceStreamReader = object
         DataSourceWriter = DataSourceStreamWriter = object
         DataSourceArrowWriter = DataSourceStreamArrowWriter = object
         InputPartition = WriterCommitMessage = AnalyzeArgument = AnalyzeResult = object
-        HAS_FORMATS = False
+        IS_SPARK_4 = False
 
 __all__ = [
+    "IS_SPARK_4",
     "VARIANTS",
     "AnalyzeArgument",
     "AnalyzeResult",
@@ -76,9 +88,13 @@ __all__ = [
     "collect_arrow",
     "error_condition",
     "frame_of_arrow",
+    "hide_traceback",
+    "map_rows",
+    "rebalance",
     "repartition_by_id",
-    "require_formats",
+    "require_spark_4",
     "tag_jobs",
+    "try_cast",
     "with_schema",
 ]
 
@@ -87,15 +103,16 @@ VARIANTS: tuple[type[t.DataType], ...] = (t.VariantType,) if hasattr(t, "Variant
 _ROWS_SENT = 65_536
 
 
-def require_formats(what: str, instead: str) -> None:
-    """Refuse what needs data sources in Python.
+def require_spark_4(what: str, instead: str) -> None:
+    """Refuse what PySpark 3.5 cannot do.
 
     Raises:
-        UnsupportedOperationError: This PySpark has none.
+        UnsupportedOperationError: This is PySpark 3.5.
     """
-    if not HAS_FORMATS:
+    if not IS_SPARK_4:
         release = pyspark.__version__
-        raise UnsupportedOperationError(f"{what} on PySpark {release}", f"{instead} (or PySpark 4)")
+        cure = f"{instead} (or PySpark 4)"
+        raise UnsupportedOperationError(f"{what} on PySpark {release}", cure)
 
 
 def collect_arrow(df: DataFrame) -> pa.Table:
@@ -115,7 +132,7 @@ def frame_of_arrow(spark: SparkSession, rows: pa.Table, schema: t.StructType | s
     """Return Arrow rows as a DataFrame."""
     if not rows.num_rows:
         return spark.createDataFrame([], schema)
-    if HAS_FORMATS:
+    if IS_SPARK_4:
         return spark.createDataFrame(rows, schema)
     parts = [batch.serialize().to_pybytes() for batch in rows.to_batches(_ROWS_SENT)]
     kind = rows.schema
@@ -138,6 +155,32 @@ def with_schema(df: DataFrame, schema: t.StructType) -> DataFrame:
     return df
 
 
+def map_rows(df: DataFrame, task: ArrowTask, schema: t.StructType) -> DataFrame:
+    """Return `df.mapInArrow(task, schema)`, whose schema may have no columns."""
+    if len(schema):
+        return df.mapInArrow(task, schema)
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in task(batches):  # before 4.1 Spark loses the rows of batches without columns
+            yield pa.record_batch([pa.nulls(batch.num_rows, pa.bool_())], names=["row"])
+
+    counted.__name__ = getattr(task, "__name__", "counted")
+    return df.mapInArrow(counted, "row boolean").select()
+
+
+def rebalance(df: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return the rows in partitions of even sizes, together if they agree in these columns.
+
+    Args:
+        df: The rows.
+        columns: Names of columns, quoted.
+    """
+    if IS_SPARK_4 or not columns:
+        return df.hint("rebalance", *columns)
+    hint = f"REBALANCE({', '.join(columns)})".replace("{", "{{").replace("}", "}}")
+    return df.sparkSession.sql(f"SELECT /*+ {hint} */ * FROM {{rows}}", rows=df)  # noqa: S608
+
+
 def repartition_by_id(df: DataFrame, count: int, column: str) -> DataFrame:
     """Return the rows in partitions whose number is the value of a column."""
     if hasattr(df, "repartitionById"):
@@ -149,6 +192,21 @@ def repartition_by_id(df: DataFrame, count: int, column: str) -> DataFrame:
     values = f.array(*(f.lit(found[number]).cast("int") for number in range(count)))
     sent = df.withColumn("sent to", f.element_at(values, f.col(column).cast("int") + 1))
     return sent.repartition(count, "sent to").drop("sent to")
+
+
+def try_cast(column: Column, kind: t.DataType) -> Column:
+    """Return the values in another type; null where they have none."""
+    if IS_SPARK_4:
+        return column.try_cast(kind)
+    # Spark 3.5 has it in SQL only, and a column cannot be part of that.
+    given: Any = column
+    context: Any = SparkContext._active_spark_context  # noqa: SLF001
+    jvm, inner = context._jvm, given._jc.expr()  # noqa: SLF001
+    java = jvm.org.apache.spark.sql
+    target, mode = java.types.DataType.fromJson(kind.json()), java.catalyst.expressions.EvalMode
+    cast = java.catalyst.expressions.Cast(inner, target, jvm.scala.Option.empty(), mode.TRY())
+    made: Column = type(given)(java.Column(cast))
+    return made
 
 
 def collation(kind: t.StringType) -> str | None:
@@ -166,18 +224,26 @@ def error_condition(error: PySparkException) -> str | None:
     return found
 
 
+def hide_traceback(error: BaseException) -> None:
+    """Let a Python worker of Spark, which ends with this error, report it without a traceback."""
+    os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+    if not IS_SPARK_4:  # Spark 3.5 has no such switch
+        sys.tracebacklimit = 0
+        error.__cause__, error.__suppress_context__ = None, True
+
+
 def tag_jobs(spark: SparkSession, tag: str, *, is_added: bool) -> None:
     """Add a tag to the jobs of this thread, or remove it."""
     add, remove = ("addTag", "removeTag")
     target: Any = spark
-    if not hasattr(spark, add):
+    if not IS_SPARK_4 and not type(spark).__module__.startswith("pyspark.sql.connect"):
         add, remove, target = "addJobTag", "removeJobTag", spark.sparkContext
     getattr(target, add if is_added else remove)(tag)
 
 
 def add_package(spark: SparkSession, path: str) -> None:
     """Send a zip of Python code to the executors; one that is there already is no error."""
-    if not HAS_FORMATS and not type(spark).__module__.startswith("pyspark.sql.connect"):
+    if not IS_SPARK_4 and not type(spark).__module__.startswith("pyspark.sql.connect"):
         spark.sparkContext.addPyFile(path)
         return
     try:

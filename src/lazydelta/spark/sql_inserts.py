@@ -12,7 +12,13 @@ from lazydelta.spark.delta_api import DeltaTable
 from lazydelta.spark.query_reads import run_query
 from lazydelta.spark.read import to_arrow
 from lazydelta.spark.result_frames import frame_of
-from lazydelta.spark.table_names import attach, default_location, find_name, open_table
+from lazydelta.spark.table_names import (
+    attach,
+    default_location,
+    find_name,
+    open_table,
+    require_names,
+)
 from lazydelta.spark.write import write
 from lazydelta.statements import default_of, is_default
 from lazydelta.writer.columns import identity_columns
@@ -93,8 +99,11 @@ def created_table(spark: SparkSession, statement: CreateTable) -> DataFrame:
     Raises:
         TableExistsError: The table exists.
         ConfigError: Neither columns nor a query, and no table at the location.
+        UnsupportedOperationError: A name on PySpark before 4.0.
     """
     name, url = statement.target.name, statement.location or statement.target.address
+    if name is not None:
+        require_names()
     if url is None and name is not None:
         known = find_name(spark, name)
         url = default_location(spark, name) if known is None else known.url

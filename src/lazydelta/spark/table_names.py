@@ -24,7 +24,7 @@ from lazydelta.spark.option_parsing import CATALOG_OPTIONS, PINNED_PATH
 from lazydelta.spark.serialized_snapshot import open_table_store
 from lazydelta.spark.source import source_named
 from lazydelta.spark.spark_errors import raises_spark_errors
-from lazydelta.spark.spark_releases import require_formats
+from lazydelta.spark.spark_releases import require_spark_4
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ __all__ = [
     "open_access",
     "open_table",
     "quoted_name",
+    "require_names",
     "session_time",
     "split_version",
 ]
@@ -107,9 +108,9 @@ def attach(spark: SparkSession, tables: Mapping[str, str | os.PathLike[str]]) ->
     Raises:
         TableNotFoundError: There is no table at a location.
         ConfigError: The name belongs to another table or view, or a location holds a secret.
-        UnsupportedOperationError: PySpark 3.5 has no formats in Python.
+        UnsupportedOperationError: PySpark is older than 4.0.
     """
-    require_formats("attach", "use lazydelta.spark.read(spark, url).createOrReplaceTempView(name)")
+    require_names()
     spark.dataSource.register(_source(spark))
     for name, url in tables.items():
         address = split_version(str(url))
@@ -120,6 +121,18 @@ def attach(spark: SparkSession, tables: Mapping[str, str | os.PathLike[str]]) ->
                 raise ConfigError(name, "belongs to another table or view: choose another name")
             spark.sql(f"DROP TABLE {quoted}")
         spark.sql(f"CREATE TABLE {quoted} USING lazydelta {_place(address)}")
+
+
+def require_names() -> None:
+    """Refuse names in SQL where Spark has no formats in Python.
+
+    Raises:
+        UnsupportedOperationError: PySpark is older than 4.0.
+    """
+    require_spark_4(
+        "a table's name",
+        "use its path, delta.`path`, or read(spark, url).createOrReplaceTempView(name)",
+    )
 
 
 def _source(spark: SparkSession) -> Any:

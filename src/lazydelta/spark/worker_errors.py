@@ -1,7 +1,7 @@
 """Typed errors in Spark's Python workers: the driver receives one line instead of a traceback.
 
-Spark formats an exception that leaves a worker, then ends the worker. `SPARK_HIDE_TRACEBACK` is
-Spark's own switch for the format, so setting it at that moment affects this one error only.
+Spark formats an exception that leaves a worker, then ends the worker. So a switch of the format
+that is set at that moment affects this one error only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from lazydelta.errors import DeltaError, TaskMemoryError
+from lazydelta.spark.spark_releases import hide_traceback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,8 +22,7 @@ __all__ = ["one_line_errors", "reports_typed_errors"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_RUNTIME, _WORKER = "SPARK_PYTHON_RUNTIME", "PYTHON_WORKER"
-_HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+_SET_IN_WORKERS = "SPARK_BUFFER_SIZE"  # SPARK_PYTHON_RUNTIME says it, but from Spark 4.2 on only
 
 
 @contextmanager
@@ -34,21 +34,16 @@ def one_line_errors() -> Iterator[None]:
     """
     try:
         yield
-    except DeltaError:
-        _hide_traceback()
+    except DeltaError as error:
+        if _SET_IN_WORKERS in os.environ:
+            hide_traceback(error)
         raise
     except MemoryError as error:
-        if not _hide_traceback():
+        if _SET_IN_WORKERS not in os.environ:
             raise
-        raise TaskMemoryError(str(error)) from None
-
-
-def _hide_traceback() -> bool:
-    """Hide the traceback of this error in a worker; return whether this is one."""
-    if os.environ.get(_RUNTIME) != _WORKER:
-        return False
-    os.environ[_HIDE_TRACEBACK] = "1"
-    return True
+        found = TaskMemoryError(str(error))
+        hide_traceback(found)
+        raise found from None
 
 
 def reports_typed_errors(function: Callable[P, T]) -> Callable[P, T]:

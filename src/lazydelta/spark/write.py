@@ -17,6 +17,7 @@ from lazydelta.spark.jobs import named_task
 from lazydelta.spark.serialized_snapshot import TableLocation, open_table_store
 from lazydelta.spark.spark_errors import raises_spark_errors
 from lazydelta.spark.spark_releases import collect_arrow
+from lazydelta.spark.spark_releases import rebalance as rebalanced
 from lazydelta.spark.write_tasks import (
     RESULT,
     PlannedWrite,
@@ -166,7 +167,7 @@ def _run(
     replacement = writing.replacement()  # raises before any task runs
     columns = _partition_columns(df, writing.enforcement.metadata.partition_columns)
     if columns if rebalance is None else rebalance:
-        df = df.hint("rebalance", *columns)
+        df = rebalanced(df, columns)
     # PySpark resolves columns by name, and would parse a dot or a backtick in one.
     df = df.toDF(*(f"column{index}" for index in range(len(df.columns))))
     results = df.mapInArrow(named_task("write_rows", write_rows, planned), RESULT)

@@ -12,6 +12,8 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from lazydelta.spark.spark_releases import require_spark_4
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -37,7 +39,12 @@ class NoTextError(Exception):
 
 
 def column_sql(column: Any) -> str | None:
-    """Return the SQL of a column; None if it has none."""
+    """Return the SQL of a column; None if it has none.
+
+    Raises:
+        UnsupportedOperationError: PySpark 3.5, whose columns have another form.
+    """
+    require_spark_4("a column as a condition or value", "pass a SQL string")
     try:
         if hasattr(column, "_jc"):
             return _classic(column._jc.node())  # noqa: SLF001 - the public form is no SQL

@@ -233,7 +233,7 @@ class DeltaTable:
         for name, value in (("source", source), ("condition", condition)):
             if value is None:
                 raise ArgumentError(f"'{name}' in merge", "cannot be None")
-        if not hasattr(source, "toArrow"):
+        if not hasattr(source, "mapInArrow"):
             raise ArgumentError("'source' in merge", f"must be DataFrame, not {type(source)}")
         return DeltaMergeBuilder(
             spark=self.spark,

@@ -12,7 +12,14 @@ from lazydelta.operations import as_schema, create_table
 from lazydelta.spark.delta_api.arguments import check_type
 from lazydelta.spark.delta_api.column_definitions import column_field
 from lazydelta.spark.spark_errors import with_spark_errors
-from lazydelta.spark.table_names import attach, default_location, find_name, open_access, open_table
+from lazydelta.spark.table_names import (
+    attach,
+    default_location,
+    find_name,
+    open_access,
+    open_table,
+    require_names,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -124,7 +131,10 @@ class TableDefinition:
             TableExistsError: The table exists, and the builder is that of `create`.
             TableNotFoundError: It does not exist, and the builder is that of `replace`.
             ArgumentError: Neither a name nor a location is given.
+            UnsupportedOperationError: A name on PySpark before 4.0.
         """
+        if self._name is not None:
+            require_names()
         url = self._url()
         exists = _exists(self._spark, url)
         if exists and self._mode == "create":

@@ -17,7 +17,7 @@ from lazydelta.spark.dml.frame_columns import SOURCE_ROW, quoted
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.planner import split_by_size
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot
-from lazydelta.spark.spark_releases import collect_arrow
+from lazydelta.spark.spark_releases import collect_arrow, rebalance
 from lazydelta.spark.write_tasks import (
     RESULT,
     PlannedWrite,
@@ -109,7 +109,7 @@ class RowWriter:
         )
         partitions = self.definition.metadata.partition_columns
         by = [quoted(name) for name in partitions if name in rows.columns]
-        rows = rows.hint("rebalance", *by)  # few changed rows of many files become few files
+        rows = rebalance(rows, by)  # few changed rows of many files become few files
         # PySpark resolves columns by name, and would parse a dot or a backtick in one.
         rows = rows.toDF(*(f"column{index}" for index in range(len(rows.columns))))
         task = named_task("write_rows", _write_numbered_rows, planned, numbers)

@@ -51,7 +51,7 @@ def start_verb(
     Raises:
         ConfigError: The session is not in ANSI mode, or executors cannot open the table.
     """
-    if spark.conf.get(_ANSI, "true") != "true":
+    if spark.conf.get(_ANSI) != "true":  # without a default, which would hide that of Spark 3.5
         reason = "must be true, or values that overflow would be stored as other values"
         raise ConfigError(_ANSI, f'{reason}; run spark.conf.set("{_ANSI}", "true") first')
     config = Config.from_env() if access.config is None else access.config
