@@ -146,6 +146,16 @@ def frame_of_arrow(spark: SparkSession, rows: pa.Table, schema: t.StructType | s
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(received, schema)
 
 
+def with_schema(df: DataFrame, schema: t.StructType) -> DataFrame:
+    """Return a DataFrame whose `schema` is this one, which has its columns and types.
+
+    Spark plans with its own, and DataFrames that are derived from this one may have that too.
+    """
+    # A cached property of PySpark 4, and the caches of PySpark 3.5 and of Spark Connect.
+    vars(df).update(schema=schema, _schema=schema, _cached_schema=schema)
+    return df
+
+
 def map_rows(df: DataFrame, task: ArrowTask, schema: t.StructType) -> DataFrame:
     """Return `df.mapInArrow(task, schema)`, whose schema may have no columns."""
     if len(schema):
@@ -170,16 +180,6 @@ def rebalance(df: DataFrame, columns: Sequence[str]) -> DataFrame:
         return df.hint("rebalance", *columns)
     hint = f"REBALANCE({', '.join(columns)})".replace("{", "{{").replace("}", "}}")
     return df.sparkSession.sql(f"SELECT /*+ {hint} */ * FROM {{rows}}", rows=df)  # noqa: S608
-
-
-def with_schema(df: DataFrame, schema: t.StructType) -> DataFrame:
-    """Return a DataFrame whose `schema` is this one, which has its columns and types.
-
-    Spark plans with its own, and DataFrames that are derived from this one may have that too.
-    """
-    # A cached property of PySpark 4, and the caches of PySpark 3.5 and of Spark Connect.
-    vars(df).update(schema=schema, _schema=schema, _cached_schema=schema)
-    return df
 
 
 def repartition_by_id(df: DataFrame, count: int, column: str) -> DataFrame:

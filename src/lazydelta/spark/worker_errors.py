@@ -35,20 +35,15 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except DeltaError as error:
-        _hide_traceback(error)
+        if _SET_IN_WORKERS in os.environ:
+            hide_traceback(error)
         raise
     except MemoryError as error:
-        if not _hide_traceback(error):
+        if _SET_IN_WORKERS not in os.environ:
             raise
-        raise TaskMemoryError(str(error)) from None
-
-
-def _hide_traceback(error: BaseException) -> bool:
-    """Hide the traceback of this error in a worker; return whether this is one."""
-    if _SET_IN_WORKERS not in os.environ:
-        return False
-    hide_traceback(error)
-    return True
+        found = TaskMemoryError(str(error))
+        hide_traceback(found)
+        raise found from None
 
 
 def reports_typed_errors(function: Callable[P, T]) -> Callable[P, T]:
