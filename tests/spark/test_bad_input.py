@@ -19,6 +19,7 @@ from lazydelta.spark import (
 )
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.read import read_snapshot
+from lazydelta.spark.spark_releases import IS_SPARK_4
 from tests.unit.changes.support import FeedTable
 
 pytest.importorskip("pyspark")
@@ -180,7 +181,8 @@ def test_damage_fails_a_read_whose_files_executors_find(
 @pytest.mark.parametrize(("damage", "error", "named"), by_name(LOG | ROWS))
 def test_damage_fails_a_read_whose_files_are_listed_here(spark, table, damage, error, named):
     damage(table)
-    for way in ("auto", "arrow"):
+    is_named = IS_SPARK_4 or damage is not damaged_file  # by the Parquet scan of Spark 3.5
+    for way in ("auto", "arrow") if is_named else ("arrow",):
         message = failure(lambda way=way: read(spark, table.directory, path=way).collect())
         assert f"{error}: " in message
         assert named in message
