@@ -104,6 +104,10 @@ def test_table_properties_are_options(rows, tmp_path):
     lds.write(rows, tmp_path, options=properties)
     stored = ld.Table.open(tmp_path).metadata.configuration
     assert stored == {"delta.enableChangeDataFeed": "true"}
+
+
+@pytest.mark.spark4
+def test_table_properties_are_no_options_of_the_format():
     with pytest.raises(ConfigError, match="the option properties takes them"):
         LazyDeltaSource({"path": "/x", "delta.enablechangedatafeed": "true"}).writer(
             t.StructType().add("id", "long"), overwrite=True

@@ -231,7 +231,7 @@ def init_spark_error(error: Any, message: str, condition: str | None) -> None:
         PySparkException.__init__(error, message, condition, {})
         return
     PySparkException.__init__(error, message)  # 3.5 takes either of them
-    vars(error).update(_error_class=condition)
+    vars(error).update(error_class=condition)
 
 
 def hide_traceback(error: BaseException) -> None:
