@@ -191,7 +191,7 @@ def scenarios():
         ("replay", "read_checkpoint", 2), ("replay", "read_tail", 1), ("read", "_read_files", 2),
         ("append", "write_rows", 2), ("merge", "_write_numbered_rows", 0),
         ("merge_without_checkpoints", "_write_numbered_rows", 0), ("compact", "rewrite_bin", 1),
-        ("cluster", "scatter", 1), ("cluster", "write", 2),
+        ("cluster", "scatter", 0), ("cluster", "write", 2),
     ):  # fmt: skip
         found[f"{verb}-executor-{task}"] = (verb, "executor", task, partition)
     for verb in ("replay", "read", "append", "merge", "maintain"):

@@ -79,7 +79,7 @@ def report(reports, scenario):
         assert counts["killed"] == 1
     elif kind == "twice":
         assert counts["lost"] >= 2
-        twice = {where[:-1] for what, *where in marks if what == "lost" and where[-1] == "1"}
+        twice = {tuple(where[:-1]) for what, *where in marks if what == "lost" and where[-1] == "1"}
         assert twice
         assert {(*where, "2") for where in twice} <= started
     else:
