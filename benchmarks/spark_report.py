@@ -73,6 +73,11 @@ and then nothing new. Memory is the peak of the driver's Python process plus the
 JVM after a garbage collection, after all plans of a table; of the executors it is the peak of the
 largest process (in local mode a Python worker). Every count is checked against the generator's.
 Tables are logs without data files for plans, and 200 files of eight columns for rows.
+
+What limits the rows that are missed: a plan on executors starts Python tasks, which takes about 0.3
+s, while delta-spark's warm query is one on rows that the JVM has cached; smaller tables are planned
+in the driver, below `fileThreshold`. PySpark tells a Python format neither the columns nor the
+filters of a query, so it reads everything: `lazydelta.spark.read` has Spark's own scan.
 """
 
 

@@ -154,8 +154,8 @@ def test_maintenance(place, report, scenario, tmp_path):
     create(tmp_path)
     assert rows_of(url) == rows_of(tmp_path)
     assert ld.Table.open(url).check().checksum.status == "matches"
-    check_files(url)
     if "vacuumed" not in report:
+        check_files(url)
         assert report["metrics"]["numRemovedFiles"] == 6
         return
     assert report["compacted"]["numRemovedFiles"] == 6
