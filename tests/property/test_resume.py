@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lazydelta import Config, Table
 from lazydelta.log import tuning
 from lazydelta.scan.plan import tuning as plan_tuning
-from tests.builders.strategies import histories
+from tests.builders.strategies import History, Layout, histories
 from tests.support import examples, listed, memory_store, name_of
 
 
@@ -149,3 +149,14 @@ def test_pages_of_any_size_are_parts_of_the_scan(history, config, size):
         if token is None:
             break
     assert pages == listed(Table(store, config).scan())
+
+
+def test_the_order_after_a_fallback_does_not_depend_on_the_size_of_batches():
+    layout = Layout(
+        checkpoints=((0, "classic", 1, 1),), compactions=(), checksums=(), hint="none",
+        cleaned_up=False,
+    )  # fmt: skip
+    live = frozenset({"f1#v1", "f2", "f3", "f4"})
+    commits = ("+f1 +f2 +f3 +f4", "-f1 +f1#v1")
+    history = History(commits=commits, layout=layout, live=live)
+    check_breaks(history, Config(batch_rows=1, tripwire="strict"), 2, "reverse")

@@ -52,11 +52,15 @@ class ReferenceReplay:
                 self._put(version, pa.RecordBatch.from_struct_array(added), self._keys(added))
 
     def live(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the live files with the version that added them, newest first."""
+        """Yield the live files with the version that added them, newest first.
+
+        Those of one version are in the order of its actions, however they were batched: a resumed
+        scan may read with other batches.
+        """
         rows: dict[int, list[int]] = {}
         for batch, row in self._live.values():
             rows.setdefault(batch, []).append(row)
-        for batch in sorted(rows, reverse=True):
+        for batch in sorted(rows, key=lambda batch: (-self._batches[batch][0], batch)):
             version, adds = self._batches[batch]
             yield version, adds.take(from_numpy(np.array(sorted(rows[batch]), np.int64)))
 
