@@ -32,7 +32,7 @@ LISTED_PATHS = 1000
 """Paths that a result lists, as many as a dry run of Delta Spark."""
 LISTED_FILES = 1000
 """Files of a table above which one listing costs less than a request for each of them."""
-LISTING_RANGES = 16
+LISTING_RANGES = 12
 """Ranges of names, or directories, that are listed at once."""
 DIRECTORY_LEVELS = 2
 """Levels of directories that are listed one by one, until there are enough to list at once."""
