@@ -77,7 +77,9 @@ def test_replay_through_connect(connect, tmp_path):
 
 
 _ROWS = """
-from lazydelta.spark import explain_read
+from pyspark.sql import functions as f
+
+from lazydelta.spark import explain_read, read
 from tests.spark.read_cases import assert_same_rows
 
 few, many = args
@@ -87,6 +89,12 @@ for path in (few, many):
 assert_same_rows(spark, few, where="id > 10 and name = 'n3'", columns=["id"])
 spark.conf.set("spark.lazydelta.distributedLogReplay.fileThreshold", "0")
 assert_same_rows(spark, many)
+for path in (few, many):
+    rows = read(spark, path)
+    chosen = rows.where((rows.id > 10) & f.col("id").isin(11, 12, 80)).where(rows.id < 20)
+    found[path + "-pushed"] = sorted(row.id for row in chosen.select(rows.id).collect())
+    found[path + "-sorted"] = [row.id for row in chosen.select("id").orderBy("name").collect()]
+    found[path + "-count"] = rows.where("id < 5").count()
 spark.conf.unset("spark.lazydelta.distributedLogReplay.fileThreshold")
 """
 
@@ -102,6 +110,9 @@ def test_rows_through_connect(connect, tmp_path):
     found = connect.run(_ROWS, few.path, many.path)
     assert found[str(few.path)] == "native and arrow"
     assert found[str(many.path)] == "arrow"
+    for path in (few.path, many.path):
+        assert found[f"{path}-pushed"] == found[f"{path}-sorted"] == [11, 12]
+        assert found[f"{path}-count"] == 5
 
 
 _SOURCE = """

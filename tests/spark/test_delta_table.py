@@ -24,8 +24,8 @@ from lazydelta.errors import (
     UnsupportedOperationError,
 )
 from lazydelta.spark import DeltaTable
+from lazydelta.spark.column_text import column_sql
 from lazydelta.spark.delta_api import IdentityGenerator
-from lazydelta.spark.delta_api.column_text import column_sql
 from lazydelta.spark.spark_releases import IS_SPARK_4, collect_arrow, error_condition
 
 ROWS = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]

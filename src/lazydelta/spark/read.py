@@ -20,7 +20,6 @@ from lazydelta.errors import ConfigError
 from lazydelta.expressions import as_predicate
 from lazydelta.expressions.nodes import Column
 from lazydelta.scan import Scan
-from lazydelta.scan.aggregates import count_from_log
 from lazydelta.scan.plan import Explanation, live_adds
 from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import (
@@ -49,6 +48,7 @@ from lazydelta.spark.planner import (
     num_read_tasks,
     pruner_for,
 )
+from lazydelta.spark.pushdown import with_pushdown
 from lazydelta.spark.row_filter import row_condition, untranslatable_reason
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, open_table_store
 from lazydelta.spark.spark_errors import raises_spark_errors
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import types as t
 
+    from lazydelta.expressions import Predicate
     from lazydelta.scan import Where
     from lazydelta.snapshot import SnapshotState
     from lazydelta.spark.planner import ReplayChoice
@@ -129,22 +130,7 @@ def read_snapshot(
     """Return the rows of a snapshot; see `read`."""
     plan = _Plan.make(spark, snapshot, where, columns, path)
     frame = with_schema(plan.frame(), declared_schema(snapshot, plan.read.columns))
-    return _counted_by_log(frame, Scan(snapshot, where=where))
-
-
-def _counted_by_log(frame: DataFrame, scan: Scan) -> DataFrame:
-    """Return a DataFrame whose `count()` asks the log first; what is derived from it is Spark's.
-
-    Spark counts a DataFrame that is to be cached, because a count is how callers fill the cache.
-    """
-    count = frame.count
-
-    def counted() -> int:
-        known = None if frame.is_cached else count_from_log(scan)
-        return count() if known is None else known
-
-    frame.count = counted  # type: ignore[method-assign]
-    return frame
+    return with_pushdown(frame, plan)
 
 
 @raises_spark_errors
@@ -220,6 +206,7 @@ class _Plan:
     snapshot: SnapshotState
     where: Where
     schema: t.StructType
+    path: ReadPath
     choice: ReplayChoice
     reason: str
     native: NativeScan | None = None
@@ -251,13 +238,15 @@ class _Plan:
             snapshot=snapshot,
             where=where,
             schema=described_schema(snapshot, scan.columns),
+            path=path,
             choice=choose_replay(snapshot, replay_settings(spark)),
             reason="requested by the caller",
         )
-        return start._routed(scan, path)
+        return start._routed(scan)
 
-    def _routed(self, scan: Scan, path: ReadPath) -> _Plan:
+    def _routed(self, scan: Scan) -> _Plan:
         """Choose the reader of each file."""
+        path = self.path
         files = few_live_files(self.spark, self.snapshot, self.where, FILE_FIELDS)
         if files is None and path == "native":
             files = self._list()
@@ -301,6 +290,22 @@ class _Plan:
 
     def _with(self, **changed: object) -> _Plan:
         return _Plan(**{**self.__dict__, **changed})
+
+    @property
+    def predicate(self) -> Predicate | None:
+        """Predicate of the rows."""
+        return self.read.where
+
+    @property
+    def native_files(self) -> int | None:
+        """Number of files if Spark's own scan reads all of them."""
+        if self.native is None or self.listed is None or self.listed.num_rows:
+            return None
+        return sum(len(group.paths) for group in self.native.groups)
+
+    def again(self, where: Predicate | None, columns: Sequence[str]) -> _Plan:
+        """Plan a read of other rows and columns of the snapshot."""
+        return self.make(self.spark, self.snapshot, where, columns, self.path)
 
     def frame(self) -> DataFrame:
         """Return the rows."""

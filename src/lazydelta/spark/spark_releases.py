@@ -91,11 +91,13 @@ __all__ = [
     "hide_traceback",
     "init_spark_error",
     "map_rows",
+    "plan_id",
     "rebalance",
     "repartition_by_id",
     "require_spark_4",
     "tag_jobs",
     "try_cast",
+    "with_plan_id",
     "with_schema",
 ]
 
@@ -144,6 +146,20 @@ def frame_of_arrow(spark: SparkSession, rows: pa.Table, schema: t.StructType | s
                 yield pa.ipc.read_record_batch(parts[number], kind)
 
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(received, schema)
+
+
+def plan_id(df: DataFrame) -> int:
+    """Return the id by which Spark Connect finds the columns of a DataFrame in a query."""
+    plan: Any = df._plan  # noqa: SLF001 - only DataFrames of Connect have one
+    return int(plan._plan_id)  # noqa: SLF001
+
+
+def with_plan_id(df: DataFrame, number: int) -> DataFrame:
+    """Give a new DataFrame of Spark Connect the plan id of another, so that its columns resolve."""
+    plan: Any = df._plan  # noqa: SLF001 - likewise
+    name = "_root_plan_id" if hasattr(plan, "_root_plan_id") else "_plan_id"  # before 4.1
+    setattr(plan, name, number)
+    return df
 
 
 def with_schema(df: DataFrame, schema: t.StructType) -> DataFrame:

@@ -30,6 +30,8 @@ MAX_SCANS = 64
 """Scans of Spark in one read: each tuple of partition values is one, and planning takes time."""
 MAX_CONNECT_FILES = 32
 """Files of Spark's scan through Connect, which cannot change the listing threshold of one read."""
+PUSHED_ARGUMENTS = 1000
+"""Values of an `isin` of a DataFrame's filter, up to which it is pushed into the read."""
 BROADCAST_SOURCE_BYTES = 32 * 2**20
 """Size of a MERGE's source up to which every executor gets all of it."""
 SAMPLED_SOURCE_ROWS = 1_000

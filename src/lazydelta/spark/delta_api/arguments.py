@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ArgumentError
-from lazydelta.spark.delta_api.column_text import column_sql
+from lazydelta.spark.column_text import column_sql
 from lazydelta.statements import tokens
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from lazydelta.operations.dml import (
     RowChanges,
     has_change_feed,
 )
-from lazydelta.spark.dml.conditions import mentioned_columns
 from lazydelta.spark.dml.frame_columns import CLAUSE
 from lazydelta.spark.dml.positions import find_positions, read_positions
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.target import TargetFiles
 from lazydelta.spark.dml.target_candidates import candidate_files, split_files
 from lazydelta.spark.dml.verb_run import load_rows, matched_rows
+from lazydelta.spark.session_sql import mentioned_columns
 from lazydelta.spark.spark_errors import raises_spark_errors
 from lazydelta.transaction import ADDS
 

@@ -32,13 +32,13 @@ from lazydelta.operations.dml.merge import (
 )
 from lazydelta.scan.plan import live_adds
 from lazydelta.spark import tuning
-from lazydelta.spark.dml.conditions import is_independent_of_session, mentioned_columns
 from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, SOURCE_ROW
 from lazydelta.spark.dml.positions import find_positions
 from lazydelta.spark.dml.target import RowRead, TargetFiles
 from lazydelta.spark.dml.target_candidates import candidate_files
 from lazydelta.spark.dml.verb_run import matched_rows
 from lazydelta.spark.planner import pruner_for
+from lazydelta.spark.session_sql import is_independent_of_session, mentioned_columns
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
