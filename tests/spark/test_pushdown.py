@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
@@ -108,6 +109,9 @@ def test_columns_out_of_sight(frame):
     chosen = frame.where("id < 30").select("id")
     assert chosen.where("v >= 14").count() == 2
     assert [row.id for row in chosen.orderBy(f.desc("v")).limit(2).collect()] == [29, 28]
+    assert [row.id for row in chosen.sort("v", ascending=False).limit(1).collect()] == [29]
+    named = frame.where("id < 30").select(f.col("id").alias("n"))
+    assert named.where("n > 3").where("v < 3").count() == 2
     assert chosen.withColumn("id", f.col("id") * 2).columns == ["id"]
     with pytest.raises(AnalysisException):
         chosen.where("absent = 1")
@@ -133,6 +137,13 @@ def test_a_count_reads_no_data(frame, table):
     assert frame.count() == 60
     assert frame.where("part = 'p1'").count() == 20
     assert frame.where("part = 'p1'").where("id IS NOT NULL").select("id", "v").count() == 20
+
+
+def test_a_count_of_other_rows(frame):
+    both = f.explode(f.array("id", f.lit(1))).alias("id")
+    assert frame.select(both).count() == 120
+    assert frame.where("id < 5").select(f.max("id")).count() == 1
+    assert frame.limit(3).count() == 3
 
 
 def test_a_cached_dataframe_is_not_read_again(spark, table):
@@ -163,6 +174,87 @@ def test_conditions_that_depend_on_the_session(spark, tmp_path):
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     assert ids_of(read(session, times).where("t < '1969-12-31 20:00:00'")) == [1]
     assert ids_of(read(session, times).where("hour(t) = 23")) == [2]
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """A table of five files with numbers in two columns, one up and one down."""
+    url = str(tmp_path_factory.mktemp("pairs") / "t")
+    for start in range(0, 50, 10):
+        up = np.arange(start, start + 10)
+        ld.write(url, pa.table({"row": up, "a": up, "b": 49 - up, "c-d": up % 4}))
+    return url
+
+
+COLUMN, NUMBER = st.sampled_from(["a", "b", "c-d"]), st.integers(0, 50)
+STEPS = st.one_of(
+    st.tuples(st.just("string"), COLUMN, NUMBER),
+    st.tuples(st.just("own column"), COLUMN, NUMBER),
+    st.tuples(st.just("first column"), COLUMN, NUMBER),
+    st.tuples(st.just("function"), COLUMN, NUMBER),
+    st.tuples(st.just("select"), st.permutations(["a", "b", "c-d"]), st.integers(0, 3)),
+    st.tuples(st.just("swap"), COLUMN, COLUMN),
+    st.tuples(st.just("expression"), COLUMN, NUMBER),
+    st.tuples(st.just("sort"), COLUMN, NUMBER),
+)
+
+
+def derived(frame, first, steps, refused):
+    """Return a DataFrame made by some steps; those that Spark refuses are listed and skipped."""
+    for number, (kind, name, value) in enumerate(steps):
+        try:
+            match kind:
+                case "string":
+                    frame = frame.where(f"`{name}` < {value} AND a IS NOT NULL")
+                case "own column":
+                    frame = frame.filter(frame[f"`{name}`"] >= value)
+                case "first column":
+                    frame = frame.where((first[f"`{name}`"] > value) | (first.row < 7))
+                case "function":
+                    frame = frame.where(f.abs(f.col(f"`{name}`")) != value)
+                case "select":
+                    frame = frame.select("row", *(f"`{each}`" for each in name[:value]))
+                case "swap":
+                    swapped = [f.col(f"`{name}`").alias(value), f.col(f"`{value}`").alias(name)]
+                    frame = frame.select("row", *swapped[: 1 + (name != value)])
+                case "expression":
+                    frame = frame.withColumn("b", f.col(f"`{name}`") + value)
+                case "sort":
+                    frame = frame.orderBy(f"`{name}`")
+        except AnalysisException:
+            refused.append((steps, number))
+    return frame
+
+
+def check_steps(spark, url, chains):
+    for way in ("native", "arrow"):
+        frame = read(spark, url, path=way)
+        refused, refused_alone = [], []
+        found = answers([derived(frame, frame, steps, refused) for steps in chains])
+        alone = frame.alias("alone")
+        expected = answers([derived(alone, frame, steps, refused_alone) for steps in chains])
+        assert refused == refused_alone, way
+        for steps, rows, same in zip(chains, found, expected, strict=True):
+            assert rows == same, (way, steps)
+
+
+CHAINS = st.lists(st.lists(STEPS, max_size=5), min_size=12, max_size=12)
+
+
+@NEEDS_SPARK_4
+@settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
+@given(CHAINS)
+def test_some_random_steps(spark, pairs, chains):
+    check_steps(interpreting(spark), pairs, chains)
+
+
+@NEEDS_SPARK_4
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(CHAINS)
+def test_many_random_steps(spark, pairs, chains):
+    check_steps(interpreting(spark), pairs, chains)
 
 
 def check(spark, url, strings):

@@ -10,6 +10,7 @@ every condition again: one that is pushed down only in part, or not at all, cost
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -109,6 +110,8 @@ class _State:
 
     plan: ReadPlan
     columns: tuple[str, ...]
+    """Columns of the DataFrame if they are columns of the table; else none is pushed down."""
+    visible: tuple[str, ...]
     """Columns of the DataFrame."""
     conditions: tuple[SparkColumn | str, ...] = ()
     """Filters of the DataFrame since its columns were chosen."""
@@ -122,7 +125,8 @@ class _State:
 
 def with_pushdown(frame: DataFrame, plan: ReadPlan) -> DataFrame:
     """Return the DataFrame of a plan; its own filters and columns are pushed down."""
-    return _with_state(frame, _State(plan=plan, columns=tuple(frame.columns)))
+    columns = tuple(frame.columns)
+    return _with_state(frame, _State(plan=plan, columns=columns, visible=columns))
 
 
 def _with_state(frame: DataFrame, state: _State) -> DataFrame:
@@ -150,8 +154,11 @@ def _by_spark(name: str) -> Any:
     """Return a method of Spark's DataFrame, whose arguments may need a hidden column."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        frame = _frame_with_hidden_columns(self, (args, kwargs)) or super(_PushdownFrame, self)
-        return getattr(frame, name)(*args, **kwargs)
+        other = _frame_with_hidden_columns(self, (args, kwargs))
+        if other is not None:
+            return getattr(other, name)(*args, **kwargs)
+        made = getattr(super(_PushdownFrame, self), name)(*args, **kwargs)
+        return _keep_hidden_columns(self, made, name, *args, **kwargs)
 
     method.__name__ = name
     method.__doc__ = f"See `pyspark.sql.DataFrame.{name}`."
@@ -167,11 +174,9 @@ class _PushdownFrame(Base):
         if other is not None:
             return other.filter(condition)
         state, unpushed = _state_of(self), super().filter(condition)
-        if self.is_cached:
-            return unpushed
         pushed, is_all = _pushed(self, state, condition)
-        if pushed is None:
-            return unpushed
+        if pushed is None or self.is_cached:
+            return _keep_hidden_columns(self, unpushed, "filter", condition)
         before = state.plan
         where = pushed if before.predicate is None else And((before.predicate, pushed))
         state = replace(
@@ -200,7 +205,7 @@ class _PushdownFrame(Base):
         given = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
         names, is_plain = _needed_columns(self, state, given)
         if not names or not state.is_exact or self.is_cached:
-            return unpushed
+            return _keep_hidden_columns(self, unpushed, "select", *cols)
         rows = unpushed
         if state.unpushed is not None:
             unpushed = state.unpushed.select(*cols)
@@ -209,12 +214,14 @@ class _PushdownFrame(Base):
             narrow = super().select(*map(_quoted, names))
             rows = self._replaced_by(plan.frame(), narrow.filter).select(*cols)
             state = replace(state, plan=plan)
-        if not is_plain:
-            return rows
+        visible = tuple(unpushed.columns)
+        is_plain = is_plain and names == visible  # no alias
         state = replace(
             state,
-            columns=names,
+            columns=names if is_plain else (),
+            visible=visible,
             conditions=(),
+            is_exact=is_plain,
             unpushed=None if rows is unpushed else unpushed,
         )
         return _with_state(rows, state)
@@ -267,10 +274,21 @@ def _frame_with_hidden_columns(frame: DataFrame, args: object) -> DataFrame | No
     state = _state_of(frame)
     if state.unpushed is None:
         return None
-    sql = repr(args).lower()
     names = (field.name for field in state.plan.snapshot.schema)
-    hidden = ("_metadata", *(name for name in names if name not in state.columns))
-    return state.unpushed if any(name.lower() in sql for name in hidden) else None
+    hidden = ("_metadata", *(name for name in names if name not in state.visible))
+    mentioned = rf"(?<!\w)({'|'.join(map(re.escape, hidden))})(?!\w)"
+    return state.unpushed if re.search(mentioned, repr(args), re.IGNORECASE) else None
+
+
+def _keep_hidden_columns(frame: DataFrame, made: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    """Return what a method of Spark made, with the same by Spark alone beside it."""
+    state = _state_of(frame)
+    if state.unpushed is None or not hasattr(made, "columns"):
+        return made
+    unpushed = getattr(state.unpushed, name)(*args, **kwargs)
+    visible = tuple(made.columns)
+    state = replace(state, columns=(), visible=visible, is_exact=False, unpushed=unpushed)
+    return _with_state(made, state)
 
 
 def _pushed(
@@ -278,7 +296,7 @@ def _pushed(
 ) -> tuple[Predicate | None, bool]:
     """Return the part of a condition that the read can apply, and whether it is all of it."""
     sql, snapshot = _sql(frame, condition), state.plan.snapshot
-    if sql is None:
+    if sql is None or not state.columns:
         return None, False
     try:
         predicate = as_predicate(sql)
@@ -318,12 +336,12 @@ def _needed_columns(
 
     None are returned if any may be needed.
     """
-    texts = [_sql(frame, column) or "*" for column in cols]
+    sql = [_sql(frame, column) or "*" for column in cols]
     names = state.columns
     plain = {_quoted(name): name for name in names} | {n: n for n in names if n.isidentifier()}
-    if len(set(texts)) == len(texts) and plain.keys() >= set(texts):
-        return tuple(plain[text] for text in texts), True
-    mentioned = () if "*" in texts else mentioned_columns(state.plan.snapshot, texts)
+    if len(set(sql)) == len(sql) and plain.keys() >= set(sql):
+        return tuple(plain[text] for text in sql), True
+    mentioned = () if "*" in sql else mentioned_columns(state.plan.snapshot, sql)
     return tuple(name for name in names if name in mentioned), False
 
 
