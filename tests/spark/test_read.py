@@ -216,6 +216,17 @@ def test_only_requested_columns_decide(spark, tmp_path):
     assert explained(spark, made.path, columns=["a"], where="b = 2")["path"] == "arrow"
 
 
+@pytest.mark.spark4
+def test_a_collation_applies_to_what_is_read(spark, tmp_path):
+    collated = field("name", "string") | {
+        "metadata": {"__COLLATIONS": {"name": "spark.UTF8_LCASE"}}
+    }
+    made = Rows(tmp_path / "t", [field("id", "long"), collated])
+    made.file("f.parquet", pa.table({"id": [1, 2], "name": ["a", "A"]})).open()
+    assert explained(spark, made.path)["reason"] == "column 'name' has a collation"
+    assert read(spark, made.path).where("name = 'a'").count() == 2
+
+
 def test_many_partitions_are_read_by_our_reader(spark, tmp_path):
     kinds = [field("id", "long"), field("p", "integer")]
     made = Rows(tmp_path / "t", kinds, partition_columns=["p"])

@@ -58,7 +58,7 @@ _OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
-_TYPE_CHANGES = "delta.typeChanges"
+_TYPE_CHANGES, _COLLATIONS = "delta.typeChanges", "__COLLATIONS"
 _OWN_READER_TYPES = ("variant", "void", "null")
 
 
@@ -91,6 +91,8 @@ def unsupported_reason(
 def _unsupported_field(field: StructField) -> str | None:
     if _TYPE_CHANGES in field.metadata:
         return "has a changed type"
+    if _COLLATIONS in field.metadata:  # a file's schema has none, so Spark would compare bytes
+        return "has a collation"
     return _unsupported_type(field.type)
 
 
