@@ -216,6 +216,14 @@ def test_only_requested_columns_decide(spark, tmp_path):
     assert explained(spark, made.path, columns=["a"], where="b = 2")["path"] == "arrow"
 
 
+def test_a_case_sensitive_session_reads_names_in_another_case(spark, tmp_path):
+    made = Rows(tmp_path / "t", [field("ID", "long")])
+    made.file("f.parquet", pa.table({"id": [1]})).open()
+    session = spark.newSession()
+    session.conf.set("spark.sql.caseSensitive", "TRUE")
+    assert read(session, made.path).first() == (1,)
+
+
 @pytest.mark.spark4
 def test_a_collation_applies_to_what_is_read(spark, tmp_path):
     collated = field("name", "string") | {

@@ -27,7 +27,7 @@ from lazydelta.schema import ArrayType, DataType, MapType, PrimitiveType, Struct
 from lazydelta.schema.mapping import physical_name, to_physical
 from lazydelta.schema.values import parse_partition_values
 from lazydelta.spark.column_functions import literal, value_type
-from lazydelta.spark.conf import is_connect
+from lazydelta.spark.conf import is_connect, is_true
 from lazydelta.spark.hadoop import cannot_open_reason, hadoop_root
 from lazydelta.spark.native_errors import report_damaged_files
 from lazydelta.spark.spark_releases import error_condition
@@ -76,7 +76,7 @@ def unsupported_reason(
     mode = snapshot.column_mapping_mode
     if mode == "id":
         return "column mapping mode is id"
-    if mode == "none" and spark.conf.get("spark.sql.caseSensitive", "false") == "true":
+    if mode == "none" and is_true(spark, "spark.sql.caseSensitive"):
         return "the session is case-sensitive, and column names in files need not match in case"
     fields = _stored_fields(snapshot, names)
     if not fields:
