@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from pyspark.errors import PySparkException
 
@@ -50,7 +49,8 @@ __all__ = [
 ]
 
 _PATH = re.compile(r"\s*(?:delta|lazydelta)\s*\.\s*`(?P<path>(?:[^`]|``)+)`\s*", re.IGNORECASE)
-_ZONE = "spark.sql.session.timeZone"
+_TO_MICROS = "SELECT unix_micros(try_cast(? AS TIMESTAMP_LTZ))"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PINS = ("versionasof", "timestampasof")
 
 
@@ -203,19 +203,17 @@ def default_location(spark: SparkSession, name: str) -> str:
 
 
 def session_time(spark: SparkSession, timestamp: str) -> datetime:
-    """Parse a timestamp in the session's time zone.
+    """Let Spark parse a timestamp, in the session's time zone if it has none.
 
     Raises:
         ArgumentError: It is no timestamp.
     """
+    (row,) = spark.sql(_TO_MICROS, [timestamp]).collect()
     try:
-        moment = datetime.fromisoformat(timestamp)
-    except ValueError:
+        return _EPOCH + timedelta(microseconds=row[0])
+    except (TypeError, OverflowError):  # null, or a year that `datetime` does not have
         given = f"The provided timestamp ({timestamp!r})"
         raise ArgumentError(given, "cannot be converted to a valid timestamp") from None
-    if moment.tzinfo is not None:
-        return moment
-    return moment.replace(tzinfo=ZoneInfo(str(spark.conf.get(_ZONE))))
 
 
 def quoted_name(name: str) -> str:
