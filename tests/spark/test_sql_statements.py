@@ -255,6 +255,12 @@ def test_an_error_in_a_statement_for_our_table_is_ours(shared_name, sql):
         sql(f"INSERT INTO {shared_name} SELECT 1, 2, 3")
 
 
+def test_a_long_statement_for_our_table_is_ours(shared_name, sql):
+    assigned = ", ".join(f"c{number} = 1" for number in range(60))
+    with pytest.raises(QueryError):
+        sql(f"UPDATE {shared_name} SET {assigned} WHERE")
+
+
 @pytest.mark.parametrize("zone", ["+01:00", "Africa/Algiers"])
 def test_a_timestamp_is_in_the_time_zone_of_the_session(spark, zone):
     session = spark.newSession()
