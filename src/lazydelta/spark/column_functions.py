@@ -1,4 +1,4 @@
-"""Spark columns for Delta values: literals, string parsing, casts, and time arithmetic.
+"""Spark columns: names, and for Delta values literals, string parsing, casts, time arithmetic.
 
 The results do not depend on the session's time zone, ANSI mode or default timestamp type, and equal
 those of `expressions` on Arrow: times are in UTC, and a value that cannot be parsed or represented
@@ -30,6 +30,7 @@ __all__ = [
     "literal",
     "micros",
     "parse_string",
+    "quoted",
     "value_type",
 ]
 
@@ -44,7 +45,6 @@ _TIMES = ("timestamp", "timestamp_ntz")
 # The strings that `schema.parse_value` accepts; Spark's casts accept more.
 _DATE = r"[+-]?[0-9]{4,7}-[0-9]{1,2}-[0-9]{1,2}"
 _CLOCK = r"[ T][0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?"
-_FULL_CLOCK = r"[ T][0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
 _OFFSET = r"[+-][0-9]{2}:?[0-9]{2}(?::?[0-9]{2})?"
 _ZONE = rf"(?:Z|z|UTC|{_OFFSET})"
 _IS_INTEGER = r"^\s*[+-]?[0-9]{1,30}\s*$"
@@ -56,6 +56,15 @@ _IS_FULL_TIME = (
     rf"^{_DATE}[ T][0-9]{{1,2}}:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]{{1,9}})?(?:Z|{_OFFSET})$"
 )
 _ZONE_AT_END = rf"\s*{_ZONE}\s*$"
+
+
+def quoted(*path: str) -> str:
+    """Return a column or table as Spark parses it, with any characters in its names.
+
+    >>> quoted("lake", "my trips")
+    '`lake`.`my trips`'
+    """
+    return ".".join(f"`{part.replace('`', '``')}`" for part in path)
 
 
 def value_type(kind: DataType) -> t.DataType:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ConfigError, TableNotFoundError
 from lazydelta.expressions import col
+from lazydelta.spark.column_functions import quoted
 from lazydelta.spark.sink_options import SinkOptions
 from lazydelta.spark.spark_releases import collect_arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -100,24 +103,11 @@ def _partition_columns(table: Table) -> Sequence[str]:
 
 def partition_predicate(df: DataFrame, columns: Sequence[str]) -> Predicate | None:
     """Return the predicate of the partitions that rows belong to; None without rows."""
-    quoted = [_escaped(name) for name in columns]
-    found: Predicate | None = None
-    for row in collect_arrow(df.select(*quoted).distinct()).to_pylist():
-        one = _equal(columns, list(row.values()))
-        found = one if found is None else found | one
-    return found
+    names = [quoted(name) for name in columns]
+    rows = collect_arrow(df.select(*names).distinct()).to_pylist()
+    return reduce(or_, (_equal(names, row.values()) for row in rows)) if rows else None
 
 
-def _equal(columns: Sequence[str], values: Sequence[Any]) -> Predicate:
-    parts = [
-        col(_escaped(name)).is_null() if value is None else col(_escaped(name)) == value
-        for name, value in zip(columns, values, strict=True)
-    ]
-    all_of: Predicate = parts[0]
-    for part in parts[1:]:
-        all_of &= part
-    return all_of
-
-
-def _escaped(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+def _equal(names: Sequence[str], values: Iterable[Any]) -> Predicate:
+    pairs = zip(map(col, names), values, strict=True)
+    return reduce(and_, (one.is_null() if value is None else one == value for one, value in pairs))

@@ -26,7 +26,7 @@ from lazydelta.scan.plan import partition_strings
 from lazydelta.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from lazydelta.schema.mapping import physical_name, to_physical
 from lazydelta.schema.values import parse_partition_values
-from lazydelta.spark.column_functions import literal, value_type
+from lazydelta.spark.column_functions import literal, quoted, value_type
 from lazydelta.spark.conf import is_connect, is_true
 from lazydelta.spark.hadoop import cannot_open_reason, hadoop_root
 from lazydelta.spark.native_errors import report_damaged_files
@@ -216,7 +216,7 @@ class NativeScan:
         if name in group.values:
             return literal(group.values[name], field.type).alias(name)
         mode = self.snapshot.column_mapping_mode
-        stored = f.col(_quoted(physical_name(field, mode)))
+        stored = f.col(quoted(physical_name(field, mode)))
         (inside,) = to_physical(StructType((field,)), mode)
         if inside.type != field.type:  # the same fields in the same order, with physical names
             stored = stored.cast(value_type(field.type))
@@ -238,10 +238,6 @@ def _plain(values: pa.Array) -> list[Any]:
     elif pa.types.is_timestamp(values.type):
         values = values.cast(pa.int64())
     return values.to_pylist()
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 @contextmanager

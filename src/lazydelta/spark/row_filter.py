@@ -42,6 +42,7 @@ from lazydelta.spark.column_functions import (
     is_string,
     literal,
     micros,
+    quoted,
     value_type,
 )
 from lazydelta.spark.spark_releases import try_cast
@@ -96,11 +97,6 @@ def untranslatable_reason(snapshot: SnapshotState, where: Where) -> str | None:
     return None
 
 
-def _column(column: Column) -> SparkColumn:
-    first, *rest = (part.replace("`", "``") for part in column.path)
-    return f.col(".".join(f"`{part}`" for part in (first, *rest)))
-
-
 def _predicate(node: Predicate) -> SparkColumn:  # noqa: C901, PLR0911 - one per node
     match node:
         case And(arms):
@@ -116,7 +112,7 @@ def _predicate(node: Predicate) -> SparkColumn:  # noqa: C901, PLR0911 - one per
         case Like(value, pattern, escape):
             return _like(_value(value), pattern, escape)
         case IsNull(Column() as column):  # of any type, structs included
-            return _column(column).isNull()
+            return f.col(quoted(*column.path)).isNull()
         case IsNull(Value() as value):
             return _value(value).isNull()
         case IsTrue(inner):
@@ -134,7 +130,7 @@ def _value(node: Value) -> SparkColumn:
             return _constant(node)
         case Column():
             _refuse_collation(node)
-            return _column(node)
+            return f.col(quoted(*node.path))
         case Cast(inner, kind):
             if not _is_translated(_type(inner), kind):
                 raise _unsupported(node)

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 
 from lazydelta.config import Config
 from lazydelta.errors import ArgumentError, ConfigError, TableNotFoundError
+from lazydelta.spark.column_functions import quoted
 from lazydelta.spark.conf import replay_settings, storage_options_file
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS, PINNED_PATH
 from lazydelta.spark.serialized_snapshot import open_table_store
@@ -114,13 +115,13 @@ def attach(spark: SparkSession, tables: Mapping[str, str | os.PathLike[str]]) ->
     spark.dataSource.register(_source(spark))
     for name, url in tables.items():
         address = split_version(str(url))
-        quoted = quoted_name(name)
+        table = quoted_name(name)
         open_table(spark, address.url).snapshot(address.version)  # refuses a missing table
-        if spark.catalog.tableExists(quoted):
+        if spark.catalog.tableExists(table):
             if find_name(spark, name) is None:
                 raise ConfigError(name, "belongs to another table or view: choose another name")
-            spark.sql(f"DROP TABLE {quoted}")
-        spark.sql(f"CREATE TABLE {quoted} USING lazydelta {_place(address)}")
+            spark.sql(f"DROP TABLE {table}")
+        spark.sql(f"CREATE TABLE {table} USING lazydelta {_place(address)}")
 
 
 def require_names() -> None:
@@ -155,15 +156,15 @@ def _place(address: TableAddress) -> str:
 
 def find_name(spark: SparkSession, name: str) -> TableAddress | None:
     """Return what a name of the catalog stands for; None if it is no table of this format."""
-    quoted = quoted_name(name)
+    table = quoted_name(name)
     try:
-        schema = spark.table(quoted).schema
+        schema = spark.table(table).schema
     except PySparkException:
         return None
     stored = [f.metadata[CATALOG_OPTIONS] for f in schema if CATALOG_OPTIONS in f.metadata]
     if not stored:
         return None
-    entry = spark.catalog.getTable(quoted)
+    entry = spark.catalog.getTable(table)
     if entry.isTemporary or entry.tableType == "VIEW":  # its columns keep the metadata of a table
         return None
     options = {key.lower(): value for key, value in json.loads(stored[0]).items()}
@@ -222,7 +223,7 @@ def quoted_name(name: str) -> str:
     >>> quoted_name("lake.my trips")
     '`lake`.`my trips`'
     """
-    return ".".join(f"`{part.replace('`', '``')}`" for part in _parts(name))
+    return quoted(*_parts(name))
 
 
 def _parts(name: str) -> list[str]:

@@ -12,8 +12,9 @@ import pyarrow as pa
 from lazydelta.operations import FileTask, RowTracking, WriteRequest, WrittenRows
 from lazydelta.schema.mapping import without_metadata
 from lazydelta.spark.arrow_conversion import serialize_table
+from lazydelta.spark.column_functions import quoted
 from lazydelta.spark.conf import storage_options_file
-from lazydelta.spark.dml.frame_columns import SOURCE_ROW, quoted
+from lazydelta.spark.dml.frame_columns import SOURCE_ROW
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.planner import split_by_size
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot

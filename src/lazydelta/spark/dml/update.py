@@ -18,9 +18,9 @@ from lazydelta.operations.dml import (
     has_change_feed,
 )
 from lazydelta.spark.arrow_conversion import read_schema
+from lazydelta.spark.column_functions import quoted
 from lazydelta.spark.dml.conditions import mentioned_columns
 from lazydelta.spark.dml.delete import matching_rows
-from lazydelta.spark.dml.frame_columns import quoted
 from lazydelta.spark.dml.new_rows import RowWriter
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.stored_values import StoredValues, leaves
