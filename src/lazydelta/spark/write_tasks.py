@@ -24,7 +24,9 @@ from lazydelta.errors import (
     SchemaMismatchError,
 )
 from lazydelta.operations import FileTask, WriteOperation, WriteRequest, WrittenRows
-from lazydelta.schema import ArrayType, MapType, StructType, parse_schema, to_arrow_schema
+from lazydelta.schema import parse_schema, to_arrow_schema
+from lazydelta.schema.evolution import nullable_schema
+from lazydelta.schema.mapping import without_metadata
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.operations import WriteResult
-    from lazydelta.schema import DataType, StructField
 
 __all__ = [
     "RESULT",
@@ -127,13 +128,8 @@ def incoming_schema(schema: t.StructType, where: str) -> pa.Schema:
         SchemaError: A type that Delta does not have.
     """
     _refuse_collations(schema, "")
-    parsed = _nullable(parse_schema(schema.json(), where=where))
-    return to_arrow_schema(StructType(tuple(map(_without_catalog_options, parsed))))
-
-
-def _without_catalog_options(field: StructField) -> StructField:
-    kept = {name: value for name, value in field.metadata.items() if name != CATALOG_OPTIONS}
-    return replace(field, metadata=kept)
+    parsed = nullable_schema(parse_schema(schema.json(), where=where))
+    return to_arrow_schema(without_metadata(parsed, lambda key: key == CATALOG_OPTIONS))
 
 
 def single_threaded(request: WriteRequest, config: Config) -> WriteRequest:
@@ -232,23 +228,3 @@ def _refuse_collations(kind: t.DataType, path: str) -> None:
                 f"column {path!r}: strings with the collation {name} cannot be written; "
                 "cast the column to STRING COLLATE UTF8_BINARY"
             )
-
-
-def _nullable(schema: StructType) -> StructType:
-    return StructType(tuple(_nullable_field(part) for part in schema))
-
-
-def _nullable_field(part: StructField) -> StructField:
-    return replace(part, type=_nullable_type(part.type), nullable=True)
-
-
-def _nullable_type(kind: DataType) -> DataType:
-    match kind:
-        case StructType():
-            return _nullable(kind)
-        case ArrayType(element, _):
-            return ArrayType(_nullable_type(element), contains_null=True)
-        case MapType(key, value, _):
-            return MapType(_nullable_type(key), _nullable_type(value), value_contains_null=True)
-        case _:
-            return kind
