@@ -81,7 +81,7 @@ def _of_connect(convert: Callable[..., Any]) -> Callable[..., Any]:
 def _of_table(match: re.Match[str], cause: str | None) -> DataFileError | None:
     """Return the error of a file; None if no table of ours has it."""
     url = unquote(match["url"])
-    for root, table in _tables.items():
+    for root, table in [*_tables.items()]:  # another thread may add one
         if url.startswith(root):
             reason = (cause or match[0]).partition("\n")[0].strip(" .")
             return DataFileError(table, url.removeprefix(root), reason)
