@@ -44,7 +44,7 @@ __all__ = [
     "PlannedWrite",
     "collect_results",
     "collect_tables",
-    "combine_results",
+    "concat",
     "incoming_schema",
     "single_threaded",
     "task_result",
@@ -189,7 +189,7 @@ def collect_results(results: pa.Table) -> WrittenRows:
         SchemaError: A value cannot be stored in the log.
     """
     tables, rows = collect_tables(results)
-    return WrittenRows(pa.concat_tables([ADDS.empty_table(), *tables]).combine_chunks(), rows)
+    return WrittenRows(concat(ADDS, tables), rows)
 
 
 def collect_tables(results: pa.Table) -> tuple[list[pa.Table], int]:
@@ -204,13 +204,9 @@ def collect_tables(results: pa.Table) -> tuple[list[pa.Table], int]:
     return [pa.ipc.open_stream(table).read_all() for table in tables], sum(counts)
 
 
-def combine_results(results: Iterable[tuple[bytes, int]]) -> WrittenRows:
-    """Return the adds of all tasks in one table, and the number of rows."""
-    tables, rows = [ADDS.empty_table()], 0
-    for adds, count in results:
-        tables.append(pa.ipc.open_stream(adds).read_all())
-        rows += count
-    return WrittenRows(pa.concat_tables(tables).combine_chunks(), rows)
+def concat(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.Table:
+    """Return tables with a schema as one, in contiguous columns."""
+    return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
 
 
 def _refuse_collations(kind: t.DataType, path: str) -> None:

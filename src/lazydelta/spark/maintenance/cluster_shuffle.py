@@ -143,7 +143,8 @@ class _ClusterTask:
                 numbers = [number for number, _ in parts]
                 counts = [batch.num_rows for _, batch in parts]
                 count += sum(counts)
-                yield _shuffled(numbers, [_serialized(batch) for _, batch in parts], counts)
+                sent = [serialize_table(pa.Table.from_batches([batch])) for _, batch in parts]
+                yield _shuffled(numbers, sent, counts)
         yield _shuffled([self.counts], [b""], [count])
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -178,13 +179,6 @@ def _shuffled(ranges: list[int], rows: list[bytes], counts: list[int]) -> pa.Rec
     columns = [pa.array(ranges, pa.int32()), pa.array(rows, pa.binary()),
         pa.array(counts, pa.int64())]  # fmt: skip
     return pa.RecordBatch.from_arrays(columns, schema=_SHUFFLED)
-
-
-def _serialized(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
