@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lazydelta.schema import DataType
 
 __all__ = [
+    "FIRST_SORTED",
+    "LAST_SORTED",
     "cast_value",
     "day_number",
     "from_micros",
@@ -37,7 +39,7 @@ __all__ = [
 _DAY_MICROS = 86_400_000_000
 _MAX_DIGITS = 38
 _HOUR_MICROS, _MINUTE_MICROS, _SECOND_MICROS = 3_600_000_000, 60_000_000, 1_000_000
-_FIRST_SORTED, _LAST_SORTED = -719_528, 2_932_896  # 0000-01-01 and 9999-12-31
+FIRST_SORTED, LAST_SORTED = -719_528, 2_932_896  # 0000-01-01 and 9999-12-31
 
 _LONG, _INT, _STRING, _NTZ = t.LongType(), t.IntegerType(), t.StringType(), t.TimestampNTZType()
 _TIMES = ("timestamp", "timestamp_ntz")
@@ -231,7 +233,7 @@ def cast_value(  # noqa: PLR0911 - one return per kind of cast
     if str(target) in _TIMES:
         return from_micros(micros(value, source), target)
     if is_string(target) and str(source) == "date":
-        sorts = f.unix_date(value).between(f.lit(_FIRST_SORTED), f.lit(_LAST_SORTED))
+        sorts = f.unix_date(value).between(f.lit(FIRST_SORTED), f.lit(LAST_SORTED))
         return f.when(sorts, value.cast(_STRING))
     if is_string(target):
         return value.cast(_STRING)

@@ -36,6 +36,8 @@ from lazydelta.expressions.nodes import (
 )
 from lazydelta.schema import DecimalType, PrimitiveType
 from lazydelta.spark.column_functions import (
+    FIRST_SORTED,
+    LAST_SORTED,
     cast_value,
     day_number,
     from_micros,
@@ -59,7 +61,6 @@ if TYPE_CHECKING:
 __all__ = ["row_condition", "untranslatable_reason"]
 
 _DATE = PrimitiveType("date")
-_FIRST_SORTED, _LAST_SORTED = -719_528, 2_932_896  # 0000-01-01 and 9999-12-31
 _FIRST_KNOWN, _LAST_KNOWN = -12_000_000, 11_000_000  # range of Arrow's calendar functions
 _UNIT_MICROS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
 _FORMAT = re.compile(r"(?:yyyy|MM|dd|HH|mm|ss|'[^']+'|[^A-Za-z'])*")
@@ -286,7 +287,7 @@ def _trunc(time: SparkColumn, kind: DataType, unit: Any) -> SparkColumn:
 
 def _format(time: SparkColumn, kind: DataType, pattern: str) -> SparkColumn:
     """Format a time; null unless the year has four digits."""
-    day = _known_day(time, kind, _FIRST_SORTED, _LAST_SORTED)
+    day = _known_day(time, kind, FIRST_SORTED, LAST_SORTED)
     fields: dict[str, Callable[[], SparkColumn]] = {
         "yyyy": lambda: f.year(day),
         "MM": lambda: f.month(day),

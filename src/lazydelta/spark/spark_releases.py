@@ -19,6 +19,7 @@ from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lazydelta.errors import UnsupportedOperationError
+from lazydelta.spark.conf import is_connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -246,14 +247,14 @@ def tag_jobs(spark: SparkSession, tag: str, *, is_added: bool) -> None:
     """Add a tag to the jobs of this thread, or remove it."""
     add, remove = ("addTag", "removeTag")
     target: Any = spark
-    if not IS_SPARK_4 and not type(spark).__module__.startswith("pyspark.sql.connect"):
+    if not (IS_SPARK_4 or is_connect(spark)):
         add, remove, target = "addJobTag", "removeJobTag", spark.sparkContext
     getattr(target, add if is_added else remove)(tag)
 
 
 def add_package(spark: SparkSession, path: str) -> None:
     """Send a zip of Python code to the executors; one that is there already is no error."""
-    if not IS_SPARK_4 and not type(spark).__module__.startswith("pyspark.sql.connect"):
+    if not (IS_SPARK_4 or is_connect(spark)):
         spark.sparkContext.addPyFile(path)
         return
     try:
