@@ -6,6 +6,7 @@ of this package. The probe finds out whether they work before a query depends on
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from functools import partial
@@ -94,10 +95,9 @@ def cannot_open_reason(spark: SparkSession, snapshot: SnapshotState) -> str | No
     root = hadoop_root(snapshot.store)
     if root is None:
         return "Hadoop has no URL for its store"
-    known = _probed.setdefault(spark, {})
-    probed_at, reason = known.get(root, (0.0, ""))
-    now = time.monotonic()
-    if reason == "" or (reason and now - probed_at >= tuning.PROBE_AGAIN_SECONDS):
+    known, now = _probed.setdefault(spark, {}), time.monotonic()
+    probed_at, reason = known.get(root, (-math.inf, "it was not probed"))
+    if reason is not None and now - probed_at >= tuning.PROBE_AGAIN_SECONDS:
         reason = _probe(spark, snapshot, root)
         known[root] = (now, reason)
     return reason
