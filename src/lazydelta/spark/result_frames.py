@@ -40,15 +40,16 @@ __all__ = [
     "vacuum_frame",
 ]
 
+# `timestamp` would be without time zone in sessions that set spark.sql.timestampType.
 HISTORY = (
-    "version bigint, timestamp timestamp, userId string, userName string, operation string, "
+    "version bigint, timestamp timestamp_ltz, userId string, userName string, operation string, "
     "operationParameters map<string,string>, readVersion bigint, isolationLevel string, "
     "isBlindAppend boolean, operationMetrics map<string,string>, userMetadata string, "
     "engineInfo string"
 )
 DETAIL = (
     "format string, id string, name string, description string, location string, "
-    "createdAt timestamp, lastModified timestamp, partitionColumns array<string>, "
+    "createdAt timestamp_ltz, lastModified timestamp_ltz, partitionColumns array<string>, "
     "clusteringColumns array<string>, numFiles bigint, sizeInBytes bigint, "
     "properties map<string,string>, minReaderVersion int, minWriterVersion int, "
     "tableFeatures array<string>"
