@@ -12,6 +12,7 @@ from lazydelta.config import Config
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.serialized_snapshot import open_table_store
+from lazydelta.spark.spark_errors import raises_spark_errors
 
 if TYPE_CHECKING:
     import os
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["checkpoint"]
 
 
+@raises_spark_errors
 def checkpoint(
     spark: SparkSession,
     url: str | os.PathLike[str],
