@@ -43,8 +43,7 @@ def checkpoint(
         url: The table's location.
         version: The version, which must still be in the log; the latest by default.
         storage_options: Store settings of this process; see `lazydelta.spark.read`.
-        credential: A function of a module that returns a token or keys. Executors import and call
-            it too, so no secret is part of a plan.
+        credential: A function of a module that returns a token or keys.
         config: Engine settings; by default those of the `LAZYDELTA_*` environment.
 
     Raises:

@@ -32,7 +32,7 @@ _UNSUPPORTED = ("credential", "storageoptionsfile", "path", "checkpointlocation"
 def delta_arguments(
     url: str, options: Mapping[str, Any], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], str | None]:
-    """Return the arguments of a write request that options stand for, and the overwrite mode.
+    """Return options as arguments of a write request, and the partition overwrite mode.
 
     Args:
         url: The table's location.

@@ -1,4 +1,4 @@
-"""Tables of object stores in the terms of Spark's Hadoop connectors: their URLs, and a probe.
+"""Hadoop URLs of tables on object stores, and a probe of Spark's Hadoop connectors.
 
 Spark's own Parquet scan opens files through Hadoop, whose connectors and credentials are not those
 of this package. The probe finds out whether they work before a query depends on them.

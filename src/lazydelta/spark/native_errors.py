@@ -1,8 +1,8 @@
 """Damaged files under Spark's Parquet scan: a typed error of one line, as of our own reader.
 
 PySpark reports Spark's FAILED_READ_FILE with a hundred lines of Java: as a `Py4JJavaError` in a
-classic session, and with the stack of the server through Spark Connect. So this module puts itself
-before the function by which PySpark converts errors. Errors of files that no scan of this package
+classic session, and with the stack of the server through Spark Connect. So this module wraps
+the function with which PySpark converts errors. Errors of files that no scan of this package
 reads stay as they are.
 """
 

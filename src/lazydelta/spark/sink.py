@@ -55,7 +55,7 @@ class TaskResult(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class StreamTaskResult(TaskResult):
-    """The same with the plan: Spark creates a new sink to commit, and it must not plan again."""
+    """`TaskResult` with the plan: Spark commits by a new sink, which must not plan again."""
 
     planned: PlannedWrite
     query_id: str | None

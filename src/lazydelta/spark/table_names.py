@@ -1,4 +1,4 @@
-"""Tables of Spark's catalog: names that stand for a table's location.
+"""Tables of Spark's catalog: names of tables by location.
 
 The catalog is the only registry. `CREATE TABLE name USING lazydelta OPTIONS (path ...)` stores the
 options in the metadata of the columns, and Spark calls the format anew for every query of the
@@ -155,7 +155,7 @@ def _place(address: TableAddress) -> str:
 
 
 def find_name(spark: SparkSession, name: str) -> TableAddress | None:
-    """Return what a name of the catalog stands for; None if it is no table of this format."""
+    """Return the table of a name of the catalog; None if it has another format."""
     table = quoted_name(name)
     try:
         schema = spark.table(table).schema
@@ -180,7 +180,7 @@ def find_name(spark: SparkSession, name: str) -> TableAddress | None:
 
 
 def named_address(spark: SparkSession, name: str) -> TableAddress:
-    """Return what a name of the catalog, or `` delta.`path` ``, stands for.
+    """Return the table of a name of the catalog, or of `` delta.`path` ``.
 
     Raises:
         TableNotFoundError: It is no attached table.

@@ -142,7 +142,7 @@ def _request(
     options: WriteOptions | Mapping[str, Any] | None,
     given: Mapping[str, Any],
 ) -> tuple[WriteRequest, str | None]:
-    """Return the request that arguments and options of Delta's writer stand for."""
+    """Return the request of the arguments and options, and the partition overwrite mode."""
     name = str(mode).lower()
     spelled: Any = _MODES.get(name, name)
     if isinstance(options, Mapping):

@@ -31,4 +31,4 @@ POSITIONS = t.StructType([
     t.StructField("rows", t.BinaryType()),
 ])  # fmt: skip
 """Rows of a file that a clause changes: a serialized 64-bit bitmap of positions, null for all rows,
-and their number. `repeated` counts rows that came more than once, in all clauses of the file."""
+and their number. `repeated` counts the repeated rows of all clauses of the file."""

@@ -180,7 +180,7 @@ def _high_water_marks(adds: pa.Table) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _AddedChanges:
-    """Data files whose rows are written to change files. Pickles."""
+    """Data files whose rows are written to change files; it can be pickled."""
 
     snapshot: SerializedSnapshot
     enforcement: Enforcement

@@ -1,4 +1,4 @@
-"""UPDATE on Spark: changed rows go to new files, and leave their old ones as deleted rows do."""
+"""UPDATE on Spark: changed rows are written to new files, and deleted from the old ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Cluster the rows of a large bin: a shuffle by ranges of the curve.
 
-Rows travel as Arrow buffers, one for each range and task: Spark moves them without
+Rows are sent as Arrow buffers, one for each range and task: Spark moves them without
 converting a value. The ranges come from a sample, so a repeated task sends the same rows to the
 same ranges.
 """
@@ -39,7 +39,7 @@ __all__ = ["ClusterShuffle"]
 
 _SAMPLE = pa.schema([("rows", pa.binary())])
 _SHUFFLED = pa.schema([("range", pa.int32()), ("rows", pa.binary()), ("count", pa.int64())])
-"""Rows of a range. Each task that reads also sends the number of its rows, to one range more."""
+"""Rows of a range. Each task that reads also sends the number of its rows, to an extra range."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ def _split(files: pa.Table, tasks: int) -> list[bytes]:
 
 @dataclass(frozen=True, kw_only=True)
 class _ClusterTask:
-    """The tasks of a clustering; pickles."""
+    """The tasks of a clustering; it can be pickled."""
 
     snapshot: SerializedSnapshot
     rewriter: Rewriter

@@ -270,7 +270,7 @@ def _runs(commits: Sequence[LogFile]) -> list[tuple[LogFile, ...]]:
 
 @dataclass(frozen=True, kw_only=True)
 class _VacuumTask:
-    """The tasks of a VACUUM; pickles."""
+    """The tasks of a VACUUM; it can be pickled."""
 
     snapshot: SerializedSnapshot
     cutoff_ms: int
@@ -284,7 +284,7 @@ class _VacuumTask:
         return VacuumParts(versions=versions, scope=self.scope)
 
     def live(self, adds: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the files of live files."""
+        """Yield the paths of live data files and their deletion vectors."""
         return _paths(self._parts().live(adds))
 
     def removed(self, commits: Sequence[LogFile]) -> Iterator[pa.RecordBatch]:
