@@ -84,7 +84,7 @@ def with_session_defaults(
     if (overwrite_mode or str(settings.get(_OVERWRITE_MODE)).lower()) == "dynamic":
         columns = _partition_columns(table)
         if columns:
-            predicate = partition_predicate(df, columns)
+            predicate = _partition_predicate(df, columns)
             return replace(request, where="false" if predicate is None else predicate)
     return request
 
@@ -101,7 +101,7 @@ def _partition_columns(table: Table) -> Sequence[str]:
         return ()
 
 
-def partition_predicate(df: DataFrame, columns: Sequence[str]) -> Predicate | None:
+def _partition_predicate(df: DataFrame, columns: Sequence[str]) -> Predicate | None:
     """Return the predicate of the partitions that rows belong to; None without rows."""
     names = [quoted(name) for name in columns]
     rows = collect_arrow(df.select(*names).distinct()).to_pylist()

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
-    from lazydelta.store.cloud import StoreUrl
 
-__all__ = ["azure_host", "cannot_open_reason", "hadoop_root", "hadoop_url"]
+__all__ = ["azure_host", "cannot_open_reason", "hadoop_root"]
 
 _AZURE_HOST = re.compile(r"https://([a-z0-9-]+(?:\.z[a-z0-9]+)?)\.(?:blob|dfs)\.([a-z.]+)/?")
 _NO_CONNECTOR = ("ClassNotFoundException", "No FileSystem for scheme", "NoClassDefFoundError")
@@ -53,22 +52,13 @@ def hadoop_root(store: Store) -> str | None:
         return None
     url = parse_store_url(store.root)
     config = client_options(url.provider, {**url.options, **options}).config
-    return hadoop_url(url, config)
-
-
-def hadoop_url(url: StoreUrl, config: Mapping[str, str]) -> str | None:
-    """Return Hadoop's form of a store URL.
-
-    Args:
-        url: The parsed URL.
-        config: Options with their canonical names.
-    """
+    authority = f"{'s3a' if url.provider == 's3' else 'gs'}://{url.bucket}"
     if url.provider == "azure":
         host = azure_host(config)
-        authority = None if host is None else f"abfss://{url.bucket}@{host}"
-    else:
-        authority = f"{'s3a' if url.provider == 's3' else 'gs'}://{url.bucket}"
-    return None if authority is None else f"{authority}/{url.prefix}".rstrip("/")
+        if host is None:
+            return None
+        authority = f"abfss://{url.bucket}@{host}"
+    return f"{authority}/{url.prefix}".rstrip("/")
 
 
 def azure_host(config: Mapping[str, str]) -> str | None:

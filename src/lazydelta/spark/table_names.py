@@ -43,7 +43,6 @@ __all__ = [
     "named_address",
     "open_access",
     "open_table",
-    "quoted_name",
     "require_names",
     "session_time",
     "split_version",
