@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -222,6 +223,17 @@ def test_a_case_sensitive_session_reads_names_in_another_case(spark, tmp_path):
     session = spark.newSession()
     session.conf.set("spark.sql.caseSensitive", "TRUE")
     assert read(session, made.path).first() == (1,)
+
+
+def test_a_session_that_shifts_legacy_timestamps_reads_them_as_they_are(spark, tmp_path):
+    made = Rows(tmp_path / "t", [field("ts", "timestamp")])
+    time = datetime(2026, 5, 1, tzinfo=UTC)
+    rows = pa.table({"ts": pa.array([time], pa.timestamp("us", "UTC"))})
+    made.file("f.parquet", rows, use_deprecated_int96_timestamps=True).open()
+    session = spark.newSession()
+    session.conf.set("spark.sql.parquet.int96TimestampConversion", "true")
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    assert read(session, made.path).selectExpr("unix_seconds(ts)").first()[0] == time.timestamp()
 
 
 @pytest.mark.spark4

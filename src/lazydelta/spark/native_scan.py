@@ -78,6 +78,8 @@ def unsupported_reason(
         return "column mapping mode is id"
     if mode == "none" and is_true(spark, "spark.sql.caseSensitive"):
         return "the session is case-sensitive, and column names in files need not match in case"
+    if is_true(spark, "spark.sql.parquet.int96TimestampConversion"):
+        return "the session shifts INT96 timestamps of some writers to its time zone"
     fields = _stored_fields(snapshot, names)
     if not fields:
         return "it has only partition columns"
