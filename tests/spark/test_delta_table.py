@@ -264,6 +264,7 @@ def test_errors_are_also_those_that_code_for_delta_catches(spark, table, tmp_pat
     for kind, wrong in {
         AnalysisException: [
             lambda: lds.read(spark, str(tmp_path / "nothing")),
+            lambda: lds.checkpoint(spark, tmp_path / "nothing"),
             lambda: table.delete("nowhere = 1"),
             lambda: lds.write(table.toDF(), table.address.url, "error"),
             lambda: DeltaTable.create(spark).location(table.address.url).execute(),

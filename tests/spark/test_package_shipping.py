@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from pyspark import cloudpickle
@@ -47,6 +48,14 @@ def test_the_package_is_sent_and_checked(spark):
     session = spark.newSession()  # artifacts belong to a session
     lds.ship(session)
     lds.ship(session)
+
+
+def test_executors_that_start_later_find_the_package(monkeypatch):
+    sent = []
+    monkeypatch.setattr(package_shipping, "add_package", lambda _, path: sent.append(path))
+    monkeypatch.setattr(package_shipping, "_check", lambda _: None)
+    lds.ship(None)
+    assert Path(sent[0]).exists()
 
 
 def test_what_executors_lack_is_an_error(spark, monkeypatch):

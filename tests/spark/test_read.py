@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -214,6 +215,36 @@ def test_only_requested_columns_decide(spark, tmp_path):
     assert explained(spark, made.path)["reason"] == "column 'b' has a changed type"
     assert explained(spark, made.path, columns=["a"])["path"] == "native"
     assert explained(spark, made.path, columns=["a"], where="b = 2")["path"] == "arrow"
+
+
+def test_a_case_sensitive_session_reads_names_in_another_case(spark, tmp_path):
+    made = Rows(tmp_path / "t", [field("ID", "long")])
+    made.file("f.parquet", pa.table({"id": [1]})).open()
+    session = spark.newSession()
+    session.conf.set("spark.sql.caseSensitive", "TRUE")
+    assert read(session, made.path).first() == (1,)
+
+
+def test_a_session_that_shifts_legacy_timestamps_reads_them_as_they_are(spark, tmp_path):
+    made = Rows(tmp_path / "t", [field("ts", "timestamp")])
+    time = datetime(2026, 5, 1, tzinfo=UTC)
+    rows = pa.table({"ts": pa.array([time], pa.timestamp("us", "UTC"))})
+    made.file("f.parquet", rows, use_deprecated_int96_timestamps=True).open()
+    session = spark.newSession()
+    session.conf.set("spark.sql.parquet.int96TimestampConversion", "true")
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    assert read(session, made.path).selectExpr("unix_seconds(ts)").first()[0] == time.timestamp()
+
+
+@pytest.mark.spark4
+def test_a_collation_applies_to_what_is_read(spark, tmp_path):
+    collated = field("name", "string") | {
+        "metadata": {"__COLLATIONS": {"name": "spark.UTF8_LCASE"}}
+    }
+    made = Rows(tmp_path / "t", [field("id", "long"), collated])
+    made.file("f.parquet", pa.table({"id": [1, 2], "name": ["a", "A"]})).open()
+    assert explained(spark, made.path)["reason"] == "column 'name' has a collation"
+    assert read(spark, made.path).where("name = 'a'").count() == 2
 
 
 def test_many_partitions_are_read_by_our_reader(spark, tmp_path):

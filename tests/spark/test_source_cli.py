@@ -123,6 +123,9 @@ def test_jobs_have_a_description(spark):
     with described(spark, "a, b"):
         assert context.getLocalProperty("spark.job.description") == "a, b"
         assert set(tags()) == {"a  b"}
+        with described(spark, "inner"):
+            pass
+        assert context.getLocalProperty("spark.job.description") == "a, b"
     assert context.getLocalProperty("spark.job.description") is None
     assert set(tags()) == set()
 

@@ -196,12 +196,19 @@ def test_options_are_read_without_regard_to_case():
     )
 
 
+def test_a_catalog_table_may_pin_its_path():
+    given = {"provider": "lazydelta", "path": "file:/t@v3", "option.path": "/t@v3"}
+    found = SourceOptions.parse(given)
+    assert (found.path, found.version_as_of) == ("/t", 3)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"path": "/t", "account_key": "x"}, "account_key: lazydelta has no such option"),
         ({"path": "/t", "versionAsOf": "-1"}, "versionAsOf: must be an integer >= 0"),
         ({"path": "/t", "versionAsOf": "1", "timestampAsOf": "2026"}, "excludes versionAsOf"),
+        ({"path": "/t@v1", "timestampAsOf": "2026"}, "excludes versionAsOf"),
         ({"path": "/t", "readChangeFeed": "yes"}, "must be true or false"),
         ({"path": "/t", "readChangeFeed": "true", "versionAsOf": "1"}, "takes startingVersion"),
         ({"path": "/t", "columns": "a,,b"}, "names separated by commas"),

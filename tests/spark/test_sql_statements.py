@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -10,8 +11,15 @@ from pyspark.errors import PySparkException
 
 import lazydelta as ld
 import lazydelta.spark as lds
-from lazydelta.errors import ConfigError, QueryError, TableExistsError, TableNotFoundError
+from lazydelta.errors import (
+    ArgumentError,
+    ConfigError,
+    QueryError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from lazydelta.spark.delta_api import IdentityGenerator
+from lazydelta.spark.table_names import session_time
 
 pytestmark = pytest.mark.spark4  # tests/spark/test_spark_releases.py has statements for paths
 
@@ -245,6 +253,23 @@ def test_an_error_in_a_statement_for_our_table_is_ours(shared_name, sql):
         sql(f"DELETE FROM {shared_name} WHERE")
     with pytest.raises(QueryError, match="3 values for 2 columns"):
         sql(f"INSERT INTO {shared_name} SELECT 1, 2, 3")
+
+
+def test_a_long_statement_for_our_table_is_ours(shared_name, sql):
+    assigned = ", ".join(f"c{number} = 1" for number in range(60))
+    with pytest.raises(QueryError):
+        sql(f"UPDATE {shared_name} SET {assigned} WHERE")
+
+
+@pytest.mark.parametrize("zone", ["+01:00", "Africa/Algiers"])
+def test_a_timestamp_is_in_the_time_zone_of_the_session(spark, zone):
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", zone)
+    assert session_time(session, "2026-05-01 10:00") == datetime(2026, 5, 1, 9, tzinfo=UTC)
+    assert session_time(session, "2026-05-01T10:00:00Z") == datetime(2026, 5, 1, 10, tzinfo=UTC)
+    for wrong in ("soon", "+12345-01-01"):
+        with pytest.raises(ArgumentError, match="valid timestamp"):
+            session_time(session, wrong)
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ import lazydelta as ld
 import lazydelta.spark as lds
 from lazydelta.errors import ArgumentError
 from lazydelta.spark import tuning
-from lazydelta.spark.table_functions import _Changes
+from lazydelta.spark.table_functions import _Changes, register_functions
 
 pytestmark = pytest.mark.spark4
 
@@ -38,6 +38,17 @@ def test_history_and_detail(sql, url):
     assert len(sql(f"SELECT * FROM delta_history('{url}', 1)")) == 1
     detail = sql(f"SELECT format, numFiles, partitionColumns FROM delta_detail('{url}')")
     assert detail == [("delta", 1, ["day"])]
+
+
+def test_times_have_a_time_zone_in_any_session(spark, url):
+    session = spark.newSession()
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    register_functions(session, None)
+    for rows in (
+        session.sql(f"SELECT * FROM delta_history('{url}')"),
+        lds.DeltaTable.forPath(session, url).history(),
+    ):
+        assert rows.schema["timestamp"].dataType.typeName() == "timestamp"
 
 
 def test_files_of_a_version_and_a_condition(sql, url):

@@ -145,6 +145,16 @@ def test_an_inventory_replaces_the_listing(session, twins, tmp_path):
         executors.vacuum(session, twins.spark, **options, inventory=other)
 
 
+def test_a_search_that_fails_leaves_nothing_in_the_cache(session, tmp_path):
+    url, other = tmp_path / "t", inventory_of(["/elsewhere/x"])
+    ld.write(url, {"id": [1]})
+    persisted = session.sparkContext._jsc.getPersistentRDDs
+    before = set(persisted())
+    with pytest.raises(ConfigError, match="of another table"):
+        executors.vacuum(session, url, 0, "full", force=True, inventory=other)
+    assert set(persisted()) <= before
+
+
 @pytest.mark.parametrize("inventory", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_tables_inside_the_table_stay(session, tmp_path, inventory):
     url = tmp_path / "t"

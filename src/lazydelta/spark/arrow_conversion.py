@@ -144,7 +144,7 @@ def described_schema(
 
 
 def declared_schema(snapshot: SnapshotState, columns: Sequence[str] | None) -> t.StructType:
-    """Return the same with the NOT NULL of columns, for users: Spark must not rely on it.
+    """Return `described_schema` with the columns' NOT NULL, for users: Spark must not plan with it.
 
     Spark would read a null in a column that it takes for NOT NULL as a value.
     """

@@ -26,7 +26,7 @@ from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation, check_importable
 from lazydelta.spark.spark_errors import raises_spark_errors
-from lazydelta.spark.spark_releases import InputPartition
+from lazydelta.spark.spark_releases import InputPartition, map_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,7 +102,7 @@ def changes(
         return spark.createDataFrame([], read.schema)
     numbers = spark.range(0, len(splits), 1, len(splits))
     task = named_task("read_changes", _read_each, read, tuple(splits))
-    return numbers.mapInArrow(task, read.schema)
+    return map_rows(numbers, task, read.schema)
 
 
 def _read_each(

@@ -12,6 +12,7 @@ from lazydelta.config import Config
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.serialized_snapshot import open_table_store
+from lazydelta.spark.spark_errors import raises_spark_errors
 
 if TYPE_CHECKING:
     import os
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["checkpoint"]
 
 
+@raises_spark_errors
 def checkpoint(
     spark: SparkSession,
     url: str | os.PathLike[str],
@@ -41,8 +43,7 @@ def checkpoint(
         url: The table's location.
         version: The version, which must still be in the log; the latest by default.
         storage_options: Store settings of this process; see `lazydelta.spark.read`.
-        credential: A function of a module that returns a token or keys. Executors import and call
-            it too, so no secret is part of a plan.
+        credential: A function of a module that returns a token or keys.
         config: Engine settings; by default those of the `LAZYDELTA_*` environment.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Spark columns for Delta values: literals, string parsing, casts, and time arithmetic.
+"""Spark columns: names, and for Delta values literals, string parsing, casts, time arithmetic.
 
 The results do not depend on the session's time zone, ANSI mode or default timestamp type, and equal
 those of `expressions` on Arrow: times are in UTC, and a value that cannot be parsed or represented
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lazydelta.schema import DataType
 
 __all__ = [
+    "FIRST_SORTED",
+    "LAST_SORTED",
     "cast_value",
     "day_number",
     "from_micros",
@@ -30,13 +32,14 @@ __all__ = [
     "literal",
     "micros",
     "parse_string",
+    "quoted",
     "value_type",
 ]
 
 _DAY_MICROS = 86_400_000_000
 _MAX_DIGITS = 38
 _HOUR_MICROS, _MINUTE_MICROS, _SECOND_MICROS = 3_600_000_000, 60_000_000, 1_000_000
-_FIRST_SORTED, _LAST_SORTED = -719_528, 2_932_896  # 0000-01-01 and 9999-12-31
+FIRST_SORTED, LAST_SORTED = -719_528, 2_932_896  # 0000-01-01 and 9999-12-31
 
 _LONG, _INT, _STRING, _NTZ = t.LongType(), t.IntegerType(), t.StringType(), t.TimestampNTZType()
 _TIMES = ("timestamp", "timestamp_ntz")
@@ -44,7 +47,6 @@ _TIMES = ("timestamp", "timestamp_ntz")
 # The strings that `schema.parse_value` accepts; Spark's casts accept more.
 _DATE = r"[+-]?[0-9]{4,7}-[0-9]{1,2}-[0-9]{1,2}"
 _CLOCK = r"[ T][0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?"
-_FULL_CLOCK = r"[ T][0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
 _OFFSET = r"[+-][0-9]{2}:?[0-9]{2}(?::?[0-9]{2})?"
 _ZONE = rf"(?:Z|z|UTC|{_OFFSET})"
 _IS_INTEGER = r"^\s*[+-]?[0-9]{1,30}\s*$"
@@ -56,6 +58,15 @@ _IS_FULL_TIME = (
     rf"^{_DATE}[ T][0-9]{{1,2}}:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]{{1,9}})?(?:Z|{_OFFSET})$"
 )
 _ZONE_AT_END = rf"\s*{_ZONE}\s*$"
+
+
+def quoted(*path: str) -> str:
+    """Return a column or table as Spark parses it, with any characters in its names.
+
+    >>> quoted("lake", "my trips")
+    '`lake`.`my trips`'
+    """
+    return ".".join(f"`{part.replace('`', '``')}`" for part in path)
 
 
 def value_type(kind: DataType) -> t.DataType:
@@ -222,7 +233,7 @@ def cast_value(  # noqa: PLR0911 - one return per kind of cast
     if str(target) in _TIMES:
         return from_micros(micros(value, source), target)
     if is_string(target) and str(source) == "date":
-        sorts = f.unix_date(value).between(f.lit(_FIRST_SORTED), f.lit(_LAST_SORTED))
+        sorts = f.unix_date(value).between(f.lit(FIRST_SORTED), f.lit(LAST_SORTED))
         return f.when(sorts, value.cast(_STRING))
     if is_string(target):
         return value.cast(_STRING)

@@ -20,6 +20,7 @@ __all__ = [
     "STORAGE_OPTIONS_FILE",
     "ReplaySettings",
     "is_connect",
+    "is_true",
     "replay_settings",
     "storage_options_file",
 ]
@@ -50,6 +51,12 @@ DEFAULTS = ReplaySettings()
 def is_connect(spark: SparkSession) -> bool:
     """Whether a session is a Spark Connect session."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def is_true(spark: SparkSession, key: str) -> bool:
+    """Whether a boolean setting of Spark is true; Spark ignores the case of its value."""
+    # Without a default, which would hide Spark's own.
+    return str(spark.conf.get(key)).strip().lower() == "true"
 
 
 def replay_settings(spark: SparkSession) -> ReplaySettings:

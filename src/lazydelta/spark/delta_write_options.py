@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ConfigError, TableNotFoundError
 from lazydelta.expressions import col
+from lazydelta.spark.column_functions import quoted
 from lazydelta.spark.sink_options import SinkOptions
 from lazydelta.spark.spark_releases import collect_arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -29,7 +32,7 @@ _UNSUPPORTED = ("credential", "storageoptionsfile", "path", "checkpointlocation"
 def delta_arguments(
     url: str, options: Mapping[str, Any], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], str | None]:
-    """Return the arguments of a write request that options stand for, and the overwrite mode.
+    """Return options as arguments of a write request, and the partition overwrite mode.
 
     Args:
         url: The table's location.
@@ -81,7 +84,7 @@ def with_session_defaults(
     if (overwrite_mode or str(settings.get(_OVERWRITE_MODE)).lower()) == "dynamic":
         columns = _partition_columns(table)
         if columns:
-            predicate = partition_predicate(df, columns)
+            predicate = _partition_predicate(df, columns)
             return replace(request, where="false" if predicate is None else predicate)
     return request
 
@@ -98,26 +101,13 @@ def _partition_columns(table: Table) -> Sequence[str]:
         return ()
 
 
-def partition_predicate(df: DataFrame, columns: Sequence[str]) -> Predicate | None:
+def _partition_predicate(df: DataFrame, columns: Sequence[str]) -> Predicate | None:
     """Return the predicate of the partitions that rows belong to; None without rows."""
-    quoted = [_escaped(name) for name in columns]
-    found: Predicate | None = None
-    for row in collect_arrow(df.select(*quoted).distinct()).to_pylist():
-        one = _equal(columns, list(row.values()))
-        found = one if found is None else found | one
-    return found
+    names = [quoted(name) for name in columns]
+    rows = collect_arrow(df.select(*names).distinct()).to_pylist()
+    return reduce(or_, (_equal(names, row.values()) for row in rows)) if rows else None
 
 
-def _equal(columns: Sequence[str], values: Sequence[Any]) -> Predicate:
-    parts = [
-        col(_escaped(name)).is_null() if value is None else col(_escaped(name)) == value
-        for name, value in zip(columns, values, strict=True)
-    ]
-    all_of: Predicate = parts[0]
-    for part in parts[1:]:
-        all_of &= part
-    return all_of
-
-
-def _escaped(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+def _equal(names: Sequence[str], values: Iterable[Any]) -> Predicate:
+    pairs = zip(map(col, names), values, strict=True)
+    return reduce(and_, (one.is_null() if value is None else one == value for one, value in pairs))

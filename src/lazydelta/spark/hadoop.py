@@ -1,4 +1,4 @@
-"""Tables of object stores in the terms of Spark's Hadoop connectors: their URLs, and a probe.
+"""Hadoop URLs of tables on object stores, and a probe of Spark's Hadoop connectors.
 
 Spark's own Parquet scan opens files through Hadoop, whose connectors and credentials are not those
 of this package. The probe finds out whether they work before a query depends on them.
@@ -6,6 +6,7 @@ of this package. The probe finds out whether they work before a query depends on
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from functools import partial
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
 
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
-    from lazydelta.store.cloud import StoreUrl
 
-__all__ = ["azure_host", "cannot_open_reason", "hadoop_root", "hadoop_url"]
+__all__ = ["azure_host", "cannot_open_reason", "hadoop_root"]
 
 _AZURE_HOST = re.compile(r"https://([a-z0-9-]+(?:\.z[a-z0-9]+)?)\.(?:blob|dfs)\.([a-z.]+)/?")
 _NO_CONNECTOR = ("ClassNotFoundException", "No FileSystem for scheme", "NoClassDefFoundError")
@@ -52,22 +52,13 @@ def hadoop_root(store: Store) -> str | None:
         return None
     url = parse_store_url(store.root)
     config = client_options(url.provider, {**url.options, **options}).config
-    return hadoop_url(url, config)
-
-
-def hadoop_url(url: StoreUrl, config: Mapping[str, str]) -> str | None:
-    """Return Hadoop's form of a store URL.
-
-    Args:
-        url: The parsed URL.
-        config: Options with their canonical names.
-    """
+    authority = f"{'s3a' if url.provider == 's3' else 'gs'}://{url.bucket}"
     if url.provider == "azure":
         host = azure_host(config)
-        authority = None if host is None else f"abfss://{url.bucket}@{host}"
-    else:
-        authority = f"{'s3a' if url.provider == 's3' else 'gs'}://{url.bucket}"
-    return None if authority is None else f"{authority}/{url.prefix}".rstrip("/")
+        if host is None:
+            return None
+        authority = f"abfss://{url.bucket}@{host}"
+    return f"{authority}/{url.prefix}".rstrip("/")
 
 
 def azure_host(config: Mapping[str, str]) -> str | None:
@@ -94,10 +85,9 @@ def cannot_open_reason(spark: SparkSession, snapshot: SnapshotState) -> str | No
     root = hadoop_root(snapshot.store)
     if root is None:
         return "Hadoop has no URL for its store"
-    known = _probed.setdefault(spark, {})
-    probed_at, reason = known.get(root, (0.0, ""))
-    now = time.monotonic()
-    if reason == "" or (reason and now - probed_at >= tuning.PROBE_AGAIN_SECONDS):
+    known, now = _probed.setdefault(spark, {}), time.monotonic()
+    probed_at, reason = known.get(root, (-math.inf, "it was not probed"))
+    if reason is not None and now - probed_at >= tuning.PROBE_AGAIN_SECONDS:
         reason = _probe(spark, snapshot, root)
         known[root] = (now, reason)
     return reason

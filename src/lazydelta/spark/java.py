@@ -13,9 +13,9 @@ from pathlib import Path
 
 from lazydelta.errors import JavaNotFoundError
 
-__all__ = ["OLDEST_JAVA", "java_home"]
+__all__ = ["java_home"]
 
-OLDEST_JAVA = 17
+_OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _SHIM = """\
 #!/usr/bin/env bash
@@ -40,19 +40,19 @@ def java_home() -> str | None:
     home = os.environ.get("JAVA_HOME")
     if home:
         version = _version(str(Path(home) / "bin" / "java"))
-        if version >= OLDEST_JAVA:
+        if version >= _OLDEST_JAVA:
             return home
         tried.append(f"JAVA_HOME ({_described(version)})")
     on_path = shutil.which("java")
     if on_path is not None:
         version = _version(on_path)
-        if version >= OLDEST_JAVA:
+        if version >= _OLDEST_JAVA:
             # Spark's launcher prefers JAVA_HOME, which is too old here if it is set.
             return str(Path(on_path).resolve().parent.parent) if home else None
         tried.append(f"java on the PATH ({_described(version)})")
     packaged = _packaged_java()
     if packaged is None:
-        raise JavaNotFoundError(OLDEST_JAVA, tuple(tried))
+        raise JavaNotFoundError(_OLDEST_JAVA, tuple(tried))
     return _shimmed(packaged)
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["described", "named_task"]
 
+_DESCRIPTION = "spark.job.description"
+
 
 def named_task(name: str, function: ArrowTask, *arguments: Any) -> ArrowTask:
     """Return a function for `mapInArrow` with its first arguments bound, and a name in plans.
@@ -54,11 +56,13 @@ def described(spark: SparkSession, description: str) -> Iterator[None]:
     """
     tag = description.replace(",", " ")
     tag_jobs(spark, tag, is_added=True)
+    before = None
     if not is_connect(spark):
+        before = spark.sparkContext.getLocalProperty(_DESCRIPTION)
         spark.sparkContext.setJobDescription(description)
     try:
         yield
     finally:
         tag_jobs(spark, tag, is_added=False)
         if not is_connect(spark):
-            spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+            spark.sparkContext.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]

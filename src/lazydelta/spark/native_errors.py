@@ -1,8 +1,8 @@
 """Damaged files under Spark's Parquet scan: a typed error of one line, as of our own reader.
 
 PySpark reports Spark's FAILED_READ_FILE with a hundred lines of Java: as a `Py4JJavaError` in a
-classic session, and with the stack of the server through Spark Connect. So this module puts itself
-before the function by which PySpark converts errors. Errors of files that no scan of this package
+classic session, and with the stack of the server through Spark Connect. So this module wraps
+the function with which PySpark converts errors. Errors of files that no scan of this package
 reads stay as they are.
 """
 
@@ -81,7 +81,7 @@ def _of_connect(convert: Callable[..., Any]) -> Callable[..., Any]:
 def _of_table(match: re.Match[str], cause: str | None) -> DataFileError | None:
     """Return the error of a file; None if no table of ours has it."""
     url = unquote(match["url"])
-    for root, table in _tables.items():
+    for root, table in [*_tables.items()]:  # another thread may add one
         if url.startswith(root):
             reason = (cause or match[0]).partition("\n")[0].strip(" .")
             return DataFileError(table, url.removeprefix(root), reason)

@@ -26,8 +26,8 @@ from lazydelta.scan.plan import partition_strings
 from lazydelta.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from lazydelta.schema.mapping import physical_name, to_physical
 from lazydelta.schema.values import parse_partition_values
-from lazydelta.spark.column_functions import literal, value_type
-from lazydelta.spark.conf import is_connect
+from lazydelta.spark.column_functions import literal, quoted, value_type
+from lazydelta.spark.conf import is_connect, is_true
 from lazydelta.spark.hadoop import cannot_open_reason, hadoop_root
 from lazydelta.spark.native_errors import report_damaged_files
 from lazydelta.spark.spark_releases import error_condition
@@ -58,7 +58,7 @@ _OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
-_TYPE_CHANGES = "delta.typeChanges"
+_TYPE_CHANGES, _COLLATIONS = "delta.typeChanges", "__COLLATIONS"
 _OWN_READER_TYPES = ("variant", "void", "null")
 
 
@@ -76,8 +76,10 @@ def unsupported_reason(
     mode = snapshot.column_mapping_mode
     if mode == "id":
         return "column mapping mode is id"
-    if mode == "none" and spark.conf.get("spark.sql.caseSensitive", "false") == "true":
+    if mode == "none" and is_true(spark, "spark.sql.caseSensitive"):
         return "the session is case-sensitive, and column names in files need not match in case"
+    if is_true(spark, "spark.sql.parquet.int96TimestampConversion"):
+        return "the session shifts INT96 timestamps of some writers to its time zone"
     fields = _stored_fields(snapshot, names)
     if not fields:
         return "it has only partition columns"
@@ -91,6 +93,8 @@ def unsupported_reason(
 def _unsupported_field(field: StructField) -> str | None:
     if _TYPE_CHANGES in field.metadata:
         return "has a changed type"
+    if _COLLATIONS in field.metadata:  # a file's schema has none, so Spark would compare bytes
+        return "has a collation"
     return _unsupported_type(field.type)
 
 
@@ -214,7 +218,7 @@ class NativeScan:
         if name in group.values:
             return literal(group.values[name], field.type).alias(name)
         mode = self.snapshot.column_mapping_mode
-        stored = f.col(_quoted(physical_name(field, mode)))
+        stored = f.col(quoted(physical_name(field, mode)))
         (inside,) = to_physical(StructType((field,)), mode)
         if inside.type != field.type:  # the same fields in the same order, with physical names
             stored = stored.cast(value_type(field.type))
@@ -236,10 +240,6 @@ def _plain(values: pa.Array) -> list[Any]:
     elif pa.types.is_timestamp(values.type):
         values = values.cast(pa.int64())
     return values.to_pylist()
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 @contextmanager

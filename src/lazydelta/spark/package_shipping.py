@@ -6,6 +6,8 @@ Spark's worker, so a task is sent as bytes beside a function that Spark pickles 
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -99,14 +101,15 @@ def ship(spark: SparkSession) -> None:
             package before the one that was sent.
     """
     package = Path(__file__).parents[1]
-    with tempfile.TemporaryDirectory(prefix="lazydelta-ship-") as directory:
-        name = f"lazydelta-{package_version()}.zip"
-        path = Path(directory, name)
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
-            for file in sorted(package.rglob("*.py")):
-                zipped.write(file, file.relative_to(package.parent))
-        add_package(spark, str(path))
-        _check(spark)
+    # Spark 3.5 serves the file from here to executors that start later.
+    directory = tempfile.mkdtemp(prefix="lazydelta-ship-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    path = Path(directory, f"lazydelta-{package_version()}.zip")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for file in sorted(package.rglob("*.py")):
+            zipped.write(file, file.relative_to(package.parent))
+    add_package(spark, str(path))
+    _check(spark)
 
 
 def _check(spark: SparkSession) -> None:

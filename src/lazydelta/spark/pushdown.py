@@ -35,6 +35,7 @@ from lazydelta.expressions.nodes import (
 from lazydelta.scan import Scan
 from lazydelta.scan.aggregates import count_from_log
 from lazydelta.schema import StructType
+from lazydelta.spark.column_functions import quoted
 from lazydelta.spark.column_text import column_sql
 from lazydelta.spark.conf import is_connect
 from lazydelta.spark.planner import pruner_for
@@ -211,7 +212,7 @@ class _PushdownFrame(Base):
             unpushed = state.unpushed.select(*cols)
         if state.plan.native_files is None and len(names) < len(state.columns):
             plan = state.plan.again(state.plan.predicate, names)
-            narrow = super().select(*map(_quoted, names))
+            narrow = super().select(*map(quoted, names))
             rows = self._replaced_by(plan.frame(), narrow.filter).select(*cols)
             state = replace(state, plan=plan)
         visible = tuple(unpushed.columns)
@@ -338,7 +339,7 @@ def _needed_columns(
     """
     sql = [_sql(frame, column) or "*" for column in cols]
     names = state.columns
-    plain = {_quoted(name): name for name in names} | {n: n for n in names if n.isidentifier()}
+    plain = {quoted(name): name for name in names} | {n: n for n in names if n.isidentifier()}
     if len(set(sql)) == len(sql) and plain.keys() >= set(sql):
         return tuple(plain[text] for text in sql), True
     mentioned = () if "*" in sql else mentioned_columns(state.plan.snapshot, sql)
@@ -353,7 +354,3 @@ def _sql(frame: DataFrame, column: SparkColumn | str) -> str | None:
     else:
         sql = column_sql(column, frame, state.plan_ids) if IS_SPARK_4 else None
     return sql if sql is not None and has_our_syntax(state.plan.spark, sql) else None
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

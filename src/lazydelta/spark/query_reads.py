@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lazydelta.spark.column_functions import quoted
 from lazydelta.spark.read import read
 from lazydelta.spark.table_names import TableAddress, find_name, session_time, split_version
 from lazydelta.statements import tokens
@@ -45,7 +46,7 @@ def run_query(
             frames[frame] = read(
                 spark, address.url, version=address.version, timestamp=address.timestamp
             )
-            definitions[name.lower()] = f"{_quoted(name)} AS (SELECT * FROM {{{frame}}})"  # noqa: S608 - our own name
+            definitions[name.lower()] = f"{quoted(name)} AS (SELECT * FROM {{{frame}}})"  # noqa: S608 - our own name
         if replaced is not None:
             pieces += [_escaped(query[position : table.start]), _escaped(replaced)]
             position = table.end
@@ -59,7 +60,7 @@ def _address(spark: SparkSession, table: QueryTable) -> TableAddress | None:
     if table.path is not None:
         found: TableAddress | None = split_version(table.path)
     else:
-        found = find_name(spark, ".".join(_quoted(part) for part in table.parts))
+        found = find_name(spark, quoted(*table.parts))
     if found is None or (table.version is None and table.timestamp is None):
         return found
     if table.version is not None:
@@ -77,7 +78,7 @@ def _common_name(table: QueryTable, number: int) -> tuple[str, str | None]:
         return table.parts[0], None
     name = f"lazydelta_table_{number}"
     is_named = table.has_alias or table.path is not None
-    return name, name if is_named else f"{name} AS {_quoted(table.parts[-1])}"
+    return name, name if is_named else f"{name} AS {quoted(table.parts[-1])}"
 
 
 def _with_definitions(query: str, definitions: list[str]) -> str:
@@ -88,10 +89,6 @@ def _with_definitions(query: str, definitions: list[str]) -> str:
         return f"WITH {listed} {query}"
     last = found[1] if len(found) > 1 and found[1].says("recursive") else found[0]
     return f"{query[: last.end]} {listed},{query[last.end :]}"
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def _escaped(sql: str) -> str:

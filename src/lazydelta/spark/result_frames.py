@@ -40,15 +40,16 @@ __all__ = [
     "vacuum_frame",
 ]
 
+# `timestamp` would be without time zone in sessions that set spark.sql.timestampType.
 HISTORY = (
-    "version bigint, timestamp timestamp, userId string, userName string, operation string, "
+    "version bigint, timestamp timestamp_ltz, userId string, userName string, operation string, "
     "operationParameters map<string,string>, readVersion bigint, isolationLevel string, "
     "isBlindAppend boolean, operationMetrics map<string,string>, userMetadata string, "
     "engineInfo string"
 )
 DETAIL = (
     "format string, id string, name string, description string, location string, "
-    "createdAt timestamp, lastModified timestamp, partitionColumns array<string>, "
+    "createdAt timestamp_ltz, lastModified timestamp_ltz, partitionColumns array<string>, "
     "clusteringColumns array<string>, numFiles bigint, sizeInBytes bigint, "
     "properties map<string,string>, minReaderVersion int, minWriterVersion int, "
     "tableFeatures array<string>"
@@ -85,24 +86,19 @@ def history_rows(entries: Iterable[HistoryEntry]) -> list[tuple[Any, ...]]:
             entry.version, entry.timestamp, raw.get("userId"), raw.get("userName"),
             entry.operation, _strings(raw.get("operationParameters")), raw.get("readVersion"),
             raw.get("isolationLevel"), raw.get("isBlindAppend"),
-            _strings(raw.get("operationMetrics")), _user_metadata(raw), raw.get("engineInfo"),
+            _strings(raw.get("operationMetrics")), _string(raw.get("userMetadata")),
+            raw.get("engineInfo"),
         ))  # fmt: skip
     return rows
 
 
-def _user_metadata(raw: Mapping[str, Any]) -> str | None:
-    value = raw.get("userMetadata")
+def _string(value: Any) -> str | None:
+    """Return a value as Delta Spark shows it: a string as it is, others as JSON."""
     return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def _strings(values: Mapping[str, Any] | None) -> dict[str, str | None] | None:
-    """Return values as Delta Spark shows them: strings, others as JSON."""
-    if values is None:
-        return None
-    return {
-        name: value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
-        for name, value in values.items()
-    }
+    return None if values is None else {name: _string(value) for name, value in values.items()}
 
 
 def detail_rows(table: Table) -> list[tuple[Any, ...]]:

@@ -36,12 +36,15 @@ from lazydelta.expressions.nodes import (
 )
 from lazydelta.schema import DecimalType, PrimitiveType
 from lazydelta.spark.column_functions import (
+    FIRST_SORTED,
+    LAST_SORTED,
     cast_value,
     day_number,
     from_micros,
     is_string,
     literal,
     micros,
+    quoted,
     value_type,
 )
 from lazydelta.spark.spark_releases import try_cast
@@ -58,7 +61,6 @@ if TYPE_CHECKING:
 __all__ = ["row_condition", "untranslatable_reason"]
 
 _DATE = PrimitiveType("date")
-_FIRST_SORTED, _LAST_SORTED = -719_528, 2_932_896  # 0000-01-01 and 9999-12-31
 _FIRST_KNOWN, _LAST_KNOWN = -12_000_000, 11_000_000  # range of Arrow's calendar functions
 _UNIT_MICROS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
 _FORMAT = re.compile(r"(?:yyyy|MM|dd|HH|mm|ss|'[^']+'|[^A-Za-z'])*")
@@ -96,11 +98,6 @@ def untranslatable_reason(snapshot: SnapshotState, where: Where) -> str | None:
     return None
 
 
-def _column(column: Column) -> SparkColumn:
-    first, *rest = (part.replace("`", "``") for part in column.path)
-    return f.col(".".join(f"`{part}`" for part in (first, *rest)))
-
-
 def _predicate(node: Predicate) -> SparkColumn:  # noqa: C901, PLR0911 - one per node
     match node:
         case And(arms):
@@ -116,7 +113,7 @@ def _predicate(node: Predicate) -> SparkColumn:  # noqa: C901, PLR0911 - one per
         case Like(value, pattern, escape):
             return _like(_value(value), pattern, escape)
         case IsNull(Column() as column):  # of any type, structs included
-            return _column(column).isNull()
+            return f.col(quoted(*column.path)).isNull()
         case IsNull(Value() as value):
             return _value(value).isNull()
         case IsTrue(inner):
@@ -134,7 +131,7 @@ def _value(node: Value) -> SparkColumn:
             return _constant(node)
         case Column():
             _refuse_collation(node)
-            return _column(node)
+            return f.col(quoted(*node.path))
         case Cast(inner, kind):
             if not _is_translated(_type(inner), kind):
                 raise _unsupported(node)
@@ -290,7 +287,7 @@ def _trunc(time: SparkColumn, kind: DataType, unit: Any) -> SparkColumn:
 
 def _format(time: SparkColumn, kind: DataType, pattern: str) -> SparkColumn:
     """Format a time; null unless the year has four digits."""
-    day = _known_day(time, kind, _FIRST_SORTED, _LAST_SORTED)
+    day = _known_day(time, kind, FIRST_SORTED, LAST_SORTED)
     fields: dict[str, Callable[[], SparkColumn]] = {
         "yyyy": lambda: f.year(day),
         "MM": lambda: f.month(day),

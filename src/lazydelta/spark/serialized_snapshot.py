@@ -57,23 +57,17 @@ def open_table_store(
     """
     check_importable(credential)
     if storage_options is None:
-        store = TableLocation(
+        return TableLocation(
             root=os.fspath(url), config=config, options_file=options_file, credential=credential
         ).open()
-    else:
-        store = open_log_store(url, storage_options, config, credential=credential)
-        if not is_local(store):
-            _require_options_file(options_file)
-    return store
-
-
-def _require_options_file(options_file: str | None) -> None:
-    if options_file is None:
+    store = open_log_store(url, storage_options, config, credential=credential)
+    if options_file is None and not is_local(store):
         reason = (
             "reach this process only: executors take theirs from their environment, or from "
             f"a JSON file that the session's {STORAGE_OPTIONS_FILE} names"
         )
         raise ConfigError("storage_options", reason)
+    return store
 
 
 def check_importable(credential: Credential | None) -> None:

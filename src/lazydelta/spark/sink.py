@@ -13,10 +13,11 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark import TaskContext
 
 from lazydelta.errors import ConfigError, InternalError
-from lazydelta.operations import WriteResult, plan_write
+from lazydelta.operations import WriteResult, WrittenRows, plan_write
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.package_shipping import Packed
 from lazydelta.spark.serialized_snapshot import TableLocation
@@ -26,12 +27,12 @@ from lazydelta.spark.spark_releases import (
     WriterCommitMessage,
 )
 from lazydelta.spark.worker_errors import reports_typed_errors
-from lazydelta.spark.write_tasks import PlannedWrite, combine_results, incoming_schema
+from lazydelta.spark.write_tasks import PlannedWrite, concat, incoming_schema
+from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import types as t
 
     from lazydelta.operations import WriteRequest
@@ -54,7 +55,7 @@ class TaskResult(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class StreamTaskResult(TaskResult):
-    """The same with the plan: Spark creates a new sink to commit, and it must not plan again."""
+    """`TaskResult` with the plan: Spark commits by a new sink, which must not plan again."""
 
     planned: PlannedWrite
     query_id: str | None
@@ -152,8 +153,9 @@ def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]
 
 
 def _commit(planned: PlannedWrite, results: Sequence[TaskResult]) -> None:
-    written = combine_results((result.adds, result.rows) for result in results if result.rows)
-    result = planned.commit(written)
+    tables = [pa.ipc.open_stream(result.adds).read_all() for result in results if result.rows]
+    rows = sum(result.rows for result in results)
+    result = planned.commit(WrittenRows(concat(ADDS, tables), rows))
     if result is None or result.already_applied:
         txn = f"transaction {planned.request.app_version} of {planned.request.app_id!r}"
         logger.warning("%s: %s is already applied", planned.location.root, txn)

@@ -1,7 +1,7 @@
 """`format("lazydelta")`: tables and change feeds as a Python data source, tables as a sink.
 
-Spark calls a data source in several processes: one asks for the schema, one plans, many read. The
-version is fixed when Spark asks for the schema, so schema and rows agree whatever is committed
+Spark calls a data source in several processes: one returns the schema, one plans, many read. The
+version is fixed when Spark requests the schema, so schema and rows agree whatever is committed
 meanwhile. What Spark serializes between them is bounded and holds no secret.
 """
 

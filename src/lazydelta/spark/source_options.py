@@ -71,11 +71,11 @@ class SourceOptions:
             ConfigError: An unknown name, an invalid value, or options that exclude each other.
         """
         given = {_SYNONYMS.get(name.lower(), name): value for name, value in options.items()}
-        parsed = cls(**parse_options(cls, given, _PARSERS, call="load()"))
-        pinned = PINNED_PATH.fullmatch(parsed.path)
-        if pinned is not None and parsed.version_as_of is None:
-            given |= {"path": pinned["path"], "versionAsOf": pinned["version"]}
-            return cls.parse(given)
+        values = parse_options(cls, given, _PARSERS, call="load()")
+        pinned = PINNED_PATH.fullmatch(values["path"])
+        if pinned is not None and "version_as_of" not in values:
+            values |= {"path": pinned["path"], "version_as_of": int(pinned["version"])}
+        parsed = cls(**values)
         parsed._validate()
         return parsed
 

@@ -1,6 +1,6 @@
-"""Errors that code written for Delta Spark catches: `except AnalysisException` goes on working.
+"""Errors that code written for Delta Spark catches: `except AnalysisException` still works.
 
-The doors of this package raise lazydelta's errors. Those for which Delta Spark raises one of
+The functions of this package raise lazydelta's errors. Those for which Delta Spark raises one of
 Spark's exceptions are an instance of that too, with the error condition of Delta Spark.
 """
 

@@ -19,6 +19,7 @@ from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lazydelta.errors import UnsupportedOperationError
+from lazydelta.spark.conf import is_connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -202,7 +203,7 @@ def repartition_by_id(df: DataFrame, count: int, column: str) -> DataFrame:
     """Return the rows in partitions whose number is the value of a column."""
     if hasattr(df, "repartitionById"):
         return df.repartitionById(count, f.col(column))
-    # A value for each partition that its hash sends there.
+    # A value for each partition that its hash sends there; 64 candidates each leave none without.
     place = f.pmod(f.hash(f.col("id").cast("int")), f.lit(count))
     tried = df.sparkSession.range(64 * count, numPartitions=1).groupBy(place.alias("place"))
     found = {row["place"]: row["value"] for row in tried.agg(f.min("id").alias("value")).collect()}
@@ -262,14 +263,14 @@ def tag_jobs(spark: SparkSession, tag: str, *, is_added: bool) -> None:
     """Add a tag to the jobs of this thread, or remove it."""
     add, remove = ("addTag", "removeTag")
     target: Any = spark
-    if not IS_SPARK_4 and not type(spark).__module__.startswith("pyspark.sql.connect"):
+    if not (IS_SPARK_4 or is_connect(spark)):
         add, remove, target = "addJobTag", "removeJobTag", spark.sparkContext
     getattr(target, add if is_added else remove)(tag)
 
 
 def add_package(spark: SparkSession, path: str) -> None:
     """Send a zip of Python code to the executors; one that is there already is no error."""
-    if not IS_SPARK_4 and not type(spark).__module__.startswith("pyspark.sql.connect"):
+    if not (IS_SPARK_4 or is_connect(spark)):
         spark.sparkContext.addPyFile(path)
         return
     try:

@@ -132,10 +132,10 @@ class _Run:
 
     def _names_no_table(self) -> bool:
         """Whether no name of the statement is a table of ours, so that Spark's error is right."""
-        names = {token.name for token in tokens(self.sql, "spark") if token.is_name}
-        if names & {"delta", "lazydelta"}:
+        names = [token.name for token in tokens(self.sql, "spark") if token.is_name]
+        if not {"delta", "lazydelta"}.isdisjoint(names):
             return False
-        return not any(find_name(self.spark, name) for name in list(names)[:20])
+        return not any(find_name(self.spark, name) for name in [*dict.fromkeys(names)][:20])
 
     def _run(self, statement: Any) -> DataFrame:
         match statement:

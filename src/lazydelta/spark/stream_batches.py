@@ -122,7 +122,7 @@ class StreamReads:
             if place.snapshot:
                 return place
         for file in self.log.commits(place.version, until):
-            sizes = self.log.validate(file).sizes[place.index :]
+            sizes = self.log.file_sizes(file)[place.index :]
             count = budget.fits(sizes)
             if self.options.read_change_feed and not budget.is_fresh and count < len(sizes):
                 return place  # the changes of a commit stay in one batch
@@ -187,7 +187,7 @@ class StreamReads:
             raise LogGapError(self.pinned.location.root, (first.version + len(commits),), end)
         slices: list[tuple[LogFile, int, np.ndarray]] = []
         for file in commits:
-            sizes = self.log.validate(file).sizes
+            sizes = self.log.file_sizes(file)
             start = first.index if file.version == first.version else 0
             stop = last.index if file.version == last.version else len(sizes)
             if start < stop:

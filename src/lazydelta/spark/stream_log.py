@@ -6,7 +6,6 @@ handle other commits, and one schema throughout.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,22 +29,9 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState
     from lazydelta.spark.source_options import SourceOptions
 
-__all__ = ["StreamCommit", "StreamLog"]
+__all__ = ["StreamLog"]
 
 _MODE = "delta.columnMapping.mode"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamCommit:
-    """A commit, and the sizes of the files that the stream reads from it."""
-
-    file: LogFile
-    sizes: np.ndarray
-
-    @property
-    def version(self) -> int:
-        """The version of the commit."""
-        return self.file.version
 
 
 class StreamLog:
@@ -78,8 +64,8 @@ class StreamLog:
                 raise LogGapError(self._table, (first + place,), file.version)
         return commits
 
-    def validate(self, file: LogFile) -> StreamCommit:
-        """Return the files that the stream reads from a commit.
+    def file_sizes(self, file: LogFile) -> np.ndarray:
+        """Validate a commit, and return the sizes of the files that the stream reads from it.
 
         Raises:
             StreamChangesError: It deletes or updates rows, and no option allows that.
@@ -91,12 +77,10 @@ class StreamLog:
         self._check_actions(file, commit.other_actions)
         sizes = file_sizes(commit.adds)
         if self._options.read_change_feed:  # the feed validates commits itself
-            sizes = np.concatenate(
+            return np.concatenate(
                 [sizes, file_sizes(commit.removes), file_sizes(commit.change_files)]
             )
-        elif commit.removes.num_rows:
-            sizes = self._with_removes(file, sizes)
-        return StreamCommit(file=file, sizes=sizes)
+        return self._with_removes(file, sizes) if commit.removes.num_rows else sizes
 
     def check_snapshot(self, snapshot: SnapshotState) -> None:
         """Refuse a version whose schema is incompatible with that of the stream."""

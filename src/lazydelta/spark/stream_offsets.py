@@ -92,8 +92,8 @@ class Offset:
     def has_other_start(self, other: Offset) -> bool:
         """Whether two offsets are known to belong to streams with different starts.
 
-        Spark does not store the start of a query. If the first batch fails, Spark asks for it
-        again, and the table may have a newer version by then; the end offset of that batch holds
+        Spark does not store the start of a query. If the first batch fails, Spark requests
+        it again, and the table may have a newer version by then; the end offset of that batch holds
         the original start.
         """
         known = _UNKNOWN not in (self.began, other.began)

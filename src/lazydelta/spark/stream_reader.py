@@ -1,8 +1,8 @@
 """`spark.readStream.format("lazydelta")`: appended rows of a table, each exactly once.
 
-Spark asks for the start offset, the end offset of the next batch and the input partitions between
-two offsets, and stores offsets in the query's checkpoint. All answers come from the log alone and
-are deterministic, so a retried batch has the same rows.
+Spark requests the start offset, the end offset of the next batch and the input partitions between
+two offsets, and stores offsets in the query's checkpoint. All of them are derived from the log
+alone and deterministic, so a retried batch has the same rows.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class _Stream(Packed, DataSourceStreamReader):
 class _UnlimitedStream(_Stream):
     """A stream for PySpark before 4.2, which does not limit batches.
 
-    These releases ask for the latest offset before the start offset, and do not say which queries
+    These releases request the latest offset before the start offset, and do not say which queries
     are new.
     """
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["register_functions"]
 
 _FILES = (
-    "path string, size bigint, modificationTime timestamp, partitionValues map<string,string>, "
+    "path string, size bigint, modificationTime timestamp_ltz, partitionValues map<string,string>, "
     "numRecords bigint, hasDeletionVector boolean"
 )
 _TOO_MANY = "returns at most {:,} rows, in one task: use lazydelta.spark.changes for more"

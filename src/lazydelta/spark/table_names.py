@@ -1,4 +1,4 @@
-"""Tables of Spark's catalog: names that stand for a table's location.
+"""Tables of Spark's catalog: names of tables by location.
 
 The catalog is the only registry. `CREATE TABLE name USING lazydelta OPTIONS (path ...)` stores the
 options in the metadata of the columns, and Spark calls the format anew for every query of the
@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from pyspark.errors import PySparkException
 
 from lazydelta.config import Config
 from lazydelta.errors import ArgumentError, ConfigError, TableNotFoundError
+from lazydelta.spark.column_functions import quoted
 from lazydelta.spark.conf import replay_settings, storage_options_file
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS, PINNED_PATH
 from lazydelta.spark.serialized_snapshot import open_table_store
@@ -43,14 +43,14 @@ __all__ = [
     "named_address",
     "open_access",
     "open_table",
-    "quoted_name",
     "require_names",
     "session_time",
     "split_version",
 ]
 
 _PATH = re.compile(r"\s*(?:delta|lazydelta)\s*\.\s*`(?P<path>(?:[^`]|``)+)`\s*", re.IGNORECASE)
-_ZONE = "spark.sql.session.timeZone"
+_TO_MICROS = "SELECT unix_micros(try_cast(? AS TIMESTAMP_LTZ))"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PINS = ("versionasof", "timestampasof")
 
 
@@ -114,13 +114,13 @@ def attach(spark: SparkSession, tables: Mapping[str, str | os.PathLike[str]]) ->
     spark.dataSource.register(_source(spark))
     for name, url in tables.items():
         address = split_version(str(url))
-        quoted = quoted_name(name)
+        table = quoted_name(name)
         open_table(spark, address.url).snapshot(address.version)  # refuses a missing table
-        if spark.catalog.tableExists(quoted):
+        if spark.catalog.tableExists(table):
             if find_name(spark, name) is None:
                 raise ConfigError(name, "belongs to another table or view: choose another name")
-            spark.sql(f"DROP TABLE {quoted}")
-        spark.sql(f"CREATE TABLE {quoted} USING lazydelta {_place(address)}")
+            spark.sql(f"DROP TABLE {table}")
+        spark.sql(f"CREATE TABLE {table} USING lazydelta {_place(address)}")
 
 
 def require_names() -> None:
@@ -154,16 +154,16 @@ def _place(address: TableAddress) -> str:
 
 
 def find_name(spark: SparkSession, name: str) -> TableAddress | None:
-    """Return what a name of the catalog stands for; None if it is no table of this format."""
-    quoted = quoted_name(name)
+    """Return the table of a name of the catalog; None if it has another format."""
+    table = quoted_name(name)
     try:
-        schema = spark.table(quoted).schema
+        schema = spark.table(table).schema
     except PySparkException:
         return None
     stored = [f.metadata[CATALOG_OPTIONS] for f in schema if CATALOG_OPTIONS in f.metadata]
     if not stored:
         return None
-    entry = spark.catalog.getTable(quoted)
+    entry = spark.catalog.getTable(table)
     if entry.isTemporary or entry.tableType == "VIEW":  # its columns keep the metadata of a table
         return None
     options = {key.lower(): value for key, value in json.loads(stored[0]).items()}
@@ -179,7 +179,7 @@ def find_name(spark: SparkSession, name: str) -> TableAddress | None:
 
 
 def named_address(spark: SparkSession, name: str) -> TableAddress:
-    """Return what a name of the catalog, or `` delta.`path` ``, stands for.
+    """Return the table of a name of the catalog, or of `` delta.`path` ``.
 
     Raises:
         TableNotFoundError: It is no attached table.
@@ -203,19 +203,17 @@ def default_location(spark: SparkSession, name: str) -> str:
 
 
 def session_time(spark: SparkSession, timestamp: str) -> datetime:
-    """Parse a timestamp in the session's time zone.
+    """Let Spark parse a timestamp, in the session's time zone if it has none.
 
     Raises:
         ArgumentError: It is no timestamp.
     """
+    (row,) = spark.sql(_TO_MICROS, [timestamp]).collect()
     try:
-        moment = datetime.fromisoformat(timestamp)
-    except ValueError:
+        return _EPOCH + timedelta(microseconds=row[0])
+    except (TypeError, OverflowError):  # null, or a year that `datetime` does not have
         given = f"The provided timestamp ({timestamp!r})"
         raise ArgumentError(given, "cannot be converted to a valid timestamp") from None
-    if moment.tzinfo is not None:
-        return moment
-    return moment.replace(tzinfo=ZoneInfo(str(spark.conf.get(_ZONE))))
 
 
 def quoted_name(name: str) -> str:
@@ -224,7 +222,7 @@ def quoted_name(name: str) -> str:
     >>> quoted_name("lake.my trips")
     '`lake`.`my trips`'
     """
-    return ".".join(f"`{part.replace('`', '``')}`" for part in _parts(name))
+    return quoted(*_parts(name))
 
 
 def _parts(name: str) -> list[str]:

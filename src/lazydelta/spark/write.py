@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta.config import Config
 from lazydelta.operations import WriteRequest, WriteResult, plan_write
+from lazydelta.spark.column_functions import quoted
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.delta_write_options import delta_arguments, with_session_defaults
 from lazydelta.spark.jobs import named_task
@@ -42,9 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["write"]
 
-_MODES = {"errorifexists": "error", "default": "error", "error": "error"} | {
-    name: name for name in ("append", "overwrite", "ignore")
-}
+_MODES = {"errorifexists": "error", "default": "error"}
+"""Other names of Spark for modes."""
 
 
 @raises_spark_errors
@@ -142,8 +142,9 @@ def _request(
     options: WriteOptions | Mapping[str, Any] | None,
     given: Mapping[str, Any],
 ) -> tuple[WriteRequest, str | None]:
-    """Return the request that arguments and options of Delta's writer stand for."""
-    spelled: Any = _MODES.get(str(mode).lower(), mode)
+    """Return the request of the arguments and options, and the partition overwrite mode."""
+    name = str(mode).lower()
+    spelled: Any = _MODES.get(name, name)
     if isinstance(options, Mapping):
         found, overwrite_mode = delta_arguments(os.fspath(url), options, given)
         return WriteRequest(mode=spelled, **{**given, **found}), overwrite_mode
@@ -179,4 +180,4 @@ def _partition_columns(df: DataFrame, partition_columns: Sequence[str]) -> list[
     given = {column.lower(): column for column in df.columns}
     # Generated partition columns may be missing.
     names = [given[name.lower()] for name in partition_columns if name.lower() in given]
-    return [f"`{column.replace('`', '``')}`" for column in names]
+    return [quoted(column) for column in names]

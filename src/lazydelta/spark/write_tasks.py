@@ -24,7 +24,9 @@ from lazydelta.errors import (
     SchemaMismatchError,
 )
 from lazydelta.operations import FileTask, WriteOperation, WriteRequest, WrittenRows
-from lazydelta.schema import ArrayType, MapType, StructType, parse_schema, to_arrow_schema
+from lazydelta.schema import parse_schema, to_arrow_schema
+from lazydelta.schema.evolution import nullable_schema
+from lazydelta.schema.mapping import without_metadata
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation
@@ -36,14 +38,13 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.operations import WriteResult
-    from lazydelta.schema import DataType, StructField
 
 __all__ = [
     "RESULT",
     "PlannedWrite",
     "collect_results",
     "collect_tables",
-    "combine_results",
+    "concat",
     "incoming_schema",
     "single_threaded",
     "task_result",
@@ -127,13 +128,8 @@ def incoming_schema(schema: t.StructType, where: str) -> pa.Schema:
         SchemaError: A type that Delta does not have.
     """
     _refuse_collations(schema, "")
-    parsed = _nullable(parse_schema(schema.json(), where=where))
-    return to_arrow_schema(StructType(tuple(map(_without_catalog_options, parsed))))
-
-
-def _without_catalog_options(field: StructField) -> StructField:
-    kept = {name: value for name, value in field.metadata.items() if name != CATALOG_OPTIONS}
-    return replace(field, metadata=kept)
+    parsed = nullable_schema(parse_schema(schema.json(), where=where))
+    return to_arrow_schema(without_metadata(parsed, lambda key: key == CATALOG_OPTIONS))
 
 
 def single_threaded(request: WriteRequest, config: Config) -> WriteRequest:
@@ -193,7 +189,7 @@ def collect_results(results: pa.Table) -> WrittenRows:
         SchemaError: A value cannot be stored in the log.
     """
     tables, rows = collect_tables(results)
-    return WrittenRows(pa.concat_tables([ADDS.empty_table(), *tables]).combine_chunks(), rows)
+    return WrittenRows(concat(ADDS, tables), rows)
 
 
 def collect_tables(results: pa.Table) -> tuple[list[pa.Table], int]:
@@ -208,13 +204,9 @@ def collect_tables(results: pa.Table) -> tuple[list[pa.Table], int]:
     return [pa.ipc.open_stream(table).read_all() for table in tables], sum(counts)
 
 
-def combine_results(results: Iterable[tuple[bytes, int]]) -> WrittenRows:
-    """Return the adds of all tasks in one table, and the number of rows."""
-    tables, rows = [ADDS.empty_table()], 0
-    for adds, count in results:
-        tables.append(pa.ipc.open_stream(adds).read_all())
-        rows += count
-    return WrittenRows(pa.concat_tables(tables).combine_chunks(), rows)
+def concat(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.Table:
+    """Return tables with a schema as one, in contiguous columns."""
+    return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
 
 
 def _refuse_collations(kind: t.DataType, path: str) -> None:
@@ -232,23 +224,3 @@ def _refuse_collations(kind: t.DataType, path: str) -> None:
                 f"column {path!r}: strings with the collation {name} cannot be written; "
                 "cast the column to STRING COLLATE UTF8_BINARY"
             )
-
-
-def _nullable(schema: StructType) -> StructType:
-    return StructType(tuple(_nullable_field(part) for part in schema))
-
-
-def _nullable_field(part: StructField) -> StructField:
-    return replace(part, type=_nullable_type(part.type), nullable=True)
-
-
-def _nullable_type(kind: DataType) -> DataType:
-    match kind:
-        case StructType():
-            return _nullable(kind)
-        case ArrayType(element, _):
-            return ArrayType(_nullable_type(element), contains_null=True)
-        case MapType(key, value, _):
-            return MapType(_nullable_type(key), _nullable_type(value), value_contains_null=True)
-        case _:
-            return kind

@@ -133,12 +133,7 @@ class _Update:
             return bind_expression(sql, schema, to_type=to_type, strict=False, now=now)
 
         scope = ExpressionScope(schema=schema, bind=bind)
-        definition = TableDefinition(
-            table=snapshot.store.root,
-            protocol=snapshot.protocol,
-            metadata=snapshot.metadata,
-            schema=schema,
-        )
+        definition = TableDefinition.of(snapshot)
         assignments = Assignments.plan(assigned, scope, definition, old=schema)
         return cls(assignments, RowTracking.of(snapshot))
 

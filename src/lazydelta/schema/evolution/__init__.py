@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazydelta.schema.evolution.schema_merge import merge_schemas
+from lazydelta.schema.evolution.schema_merge import merge_schemas, nullable_schema
 from lazydelta.schema.evolution.type_widening import (
     TYPE_CHANGES,
     can_read_as,
@@ -17,5 +17,6 @@ __all__ = [
     "can_widen",
     "check_type_changes",
     "merge_schemas",
+    "nullable_schema",
     "with_type_change",
 ]

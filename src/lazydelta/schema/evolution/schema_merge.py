@@ -22,7 +22,7 @@ from lazydelta.schema.types import (
 )
 from lazydelta.schema.values.literals import INTEGER_RANGES
 
-__all__ = ["merge_schemas", "nullable_type"]
+__all__ = ["merge_schemas", "nullable_schema"]
 
 _VOID = PrimitiveType("void")
 _Change = tuple[DataType, DataType, tuple[str, ...]]
@@ -47,22 +47,25 @@ def merge_schemas(table: StructType, rows: StructType, *, widen: bool) -> Struct
     return table if merged == table else merged
 
 
-def nullable_type(kind: DataType) -> DataType:
-    """Return the type with everything nullable except map keys."""
-    match kind:
-        case StructType(fields):
-            return StructType(tuple(_nullable(field) for field in fields))
-        case ArrayType(element):
-            return ArrayType(nullable_type(element))
-        case MapType(key, value):
-            return MapType(key, nullable_type(value))
-        case _:
-            return kind
+def nullable_schema(schema: StructType) -> StructType:
+    """Return the schema with everything nullable except map keys."""
+    return StructType(tuple(map(_nullable, schema)))
 
 
 def _nullable(field: StructField) -> StructField:
-    kind = nullable_type(field.type)
-    return StructField(field.name, kind, nullable=True, metadata=field.metadata)
+    return replace(field, type=_nullable_type(field.type), nullable=True)
+
+
+def _nullable_type(kind: DataType) -> DataType:
+    match kind:
+        case StructType():
+            return nullable_schema(kind)
+        case ArrayType(element):
+            return ArrayType(_nullable_type(element))
+        case MapType(key, value):
+            return MapType(_nullable_type(key), _nullable_type(value))
+        case _:
+            return kind
 
 
 class _Merge:
@@ -101,7 +104,7 @@ class _Merge:
                 merged = self.type(value, other_value, (*field_path, "value"), changes)
                 return MapType(merged_key, merged, contains_null)
         if table == _VOID:
-            return nullable_type(rows)
+            return _nullable_type(rows)
         if self.widen and _widens_implicitly(table, rows):
             changes.append((table, rows, field_path))
             return rows

@@ -41,7 +41,7 @@ VECTORS = pa.schema([INDEX, *DELETION_VECTOR])
 
 @dataclass(frozen=True, kw_only=True)
 class FileTask:
-    """Files of a job, how their rows are read, and how new files are written. Pickles."""
+    """Files of a job, how to read their rows and how to write new files; it can be pickled."""
 
     read: RowRead
     files: bytes

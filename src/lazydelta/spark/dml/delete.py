@@ -1,4 +1,4 @@
-"""DELETE on Spark: the rows leave their files as in one process; executors do the work."""
+"""DELETE on Spark: executors find the rows, and write deletion vectors or rewrite files."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pyspark.sql import types as t
 from lazydelta.protocol.schemas import ADD
 from lazydelta.spark.arrow_reader import FILE_FIELDS
 
-__all__ = ["CLAUSE", "FILE", "INDEX", "NUMBERED_FILES", "POSITIONS", "ROW", "SOURCE_ROW", "quoted"]
+__all__ = ["CLAUSE", "FILE", "INDEX", "NUMBERED_FILES", "POSITIONS", "ROW", "SOURCE_ROW"]
 
 FILE = "__lazydelta_file"
 """Number of the data file of a row: its place in a list, or a hash of its path."""
@@ -31,9 +31,4 @@ POSITIONS = t.StructType([
     t.StructField("rows", t.BinaryType()),
 ])  # fmt: skip
 """Rows of a file that a clause changes: a serialized 64-bit bitmap of positions, null for all rows,
-and their number. `repeated` counts rows that came more than once, in all clauses of the file."""
-
-
-def quoted(*path: str) -> str:
-    """Return a column as Spark parses it, with any characters in its names."""
-    return ".".join(f"`{part.replace('`', '``')}`" for part in path)
+and their number. `repeated` counts the repeated rows of all clauses of the file."""

@@ -26,7 +26,8 @@ from lazydelta.operations.dml.merge import (
     MergeRequest,
     merge_metrics,
 )
-from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, SOURCE_ROW, quoted
+from lazydelta.spark.column_functions import quoted
+from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, SOURCE_ROW
 from lazydelta.spark.dml.merge_clauses import SparkClauses, value_name
 from lazydelta.spark.dml.merge_matches import MergeMatches
 from lazydelta.spark.dml.new_rows import RowWriter

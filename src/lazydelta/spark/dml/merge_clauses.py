@@ -20,7 +20,8 @@ from lazydelta.operations.dml.merge import (
 )
 from lazydelta.schema import from_arrow_schema
 from lazydelta.spark.arrow_conversion import read_schema
-from lazydelta.spark.dml.frame_columns import CLAUSE, quoted
+from lazydelta.spark.column_functions import quoted
+from lazydelta.spark.dml.frame_columns import CLAUSE
 from lazydelta.spark.dml.stored_values import StoredValues, leaves
 from lazydelta.spark.session_sql import mentioned_columns
 from lazydelta.spark.write_tasks import incoming_schema

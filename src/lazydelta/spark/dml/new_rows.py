@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import orjson
@@ -11,17 +10,19 @@ import pyarrow as pa
 
 from lazydelta.operations import FileTask, RowTracking, WriteRequest, WrittenRows
 from lazydelta.schema.mapping import without_metadata
-from lazydelta.spark.arrow_conversion import serialize_table
+from lazydelta.spark.arrow_conversion import arrow_schema, serialize_table
+from lazydelta.spark.column_functions import quoted
 from lazydelta.spark.conf import storage_options_file
-from lazydelta.spark.dml.frame_columns import SOURCE_ROW, quoted
+from lazydelta.spark.dml.frame_columns import SOURCE_ROW
 from lazydelta.spark.jobs import named_task
-from lazydelta.spark.planner import split_by_size
+from lazydelta.spark.planner import map_splits, split_by_size
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 from lazydelta.spark.spark_releases import collect_arrow, rebalance
 from lazydelta.spark.write_tasks import (
     RESULT,
     PlannedWrite,
     collect_tables,
+    concat,
     incoming_schema,
     task_result,
 )
@@ -31,7 +32,7 @@ from lazydelta.writer.enforcement import plan_enforcement
 from lazydelta.writer.files import DataLayout, read_added_rows, write_change_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -114,7 +115,7 @@ class RowWriter:
         rows = rows.toDF(*(f"column{index}" for index in range(len(rows.columns))))
         task = named_task("write_rows", _write_numbered_rows, planned, numbers)
         tables, count = collect_tables(collect_arrow(rows.mapInArrow(task, RESULT)))
-        adds = pa.concat_tables([ADDS.empty_table(), *tables]).combine_chunks()
+        adds = concat(ADDS, tables)
         marks = furthest_values(enforcement.identity, map(_high_water_marks, tables))
         return WrittenRows(adds, count, marks)
 
@@ -129,12 +130,10 @@ class RowWriter:
             enforcement=enforcement,
             layout=self._layout,
             kind=kind,
-            parts=tuple(parts),
         )
-        numbers = self.spark.range(0, len(parts), 1, len(parts))
-        task = named_task("write_changes", _write_added_changes, changes)
-        tables, _ = collect_tables(collect_arrow(numbers.mapInArrow(task, RESULT)))
-        return pa.concat_tables([CHANGE_FILES.empty_table(), *tables]).combine_chunks()
+        found = map_splits(self.spark, parts, changes.write_changes, arrow_schema(RESULT))
+        tables, _ = collect_tables(collect_arrow(found))
+        return concat(CHANGE_FILES, tables)
 
     @property
     def _snapshot(self) -> SerializedSnapshot:
@@ -181,25 +180,21 @@ def _high_water_marks(adds: pa.Table) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _AddedChanges:
-    """Data files whose rows are written to change files. Pickles."""
+    """Data files whose rows are written to change files; it can be pickled."""
 
     snapshot: SerializedSnapshot
     enforcement: Enforcement
     layout: DataLayout
     kind: ChangeType
-    parts: Sequence[bytes]
 
-    def write(self, number: int) -> tuple[pa.Table, int]:
-        adds = pa.ipc.open_stream(self.parts[number]).read_all()
-        snapshot = self.snapshot.open()
-        with read_added_rows(adds, snapshot, self.enforcement) as rows:
-            files = write_change_files(rows, self.kind, store=snapshot.store, layout=self.layout)
-        return files, files.num_rows
+    def write_changes(self, part: bytes) -> Iterator[pa.RecordBatch]:
+        """Write the rows of the files of a task."""
 
+        def work() -> tuple[pa.Table, int]:
+            adds, snapshot = pa.ipc.open_stream(part).read_all(), self.snapshot.open()
+            store, layout = snapshot.store, self.layout
+            with read_added_rows(adds, snapshot, self.enforcement) as rows:
+                files = write_change_files(rows, self.kind, store=store, layout=layout)
+            return files, files.num_rows
 
-def _write_added_changes(
-    changes: _AddedChanges, numbers: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            yield from task_result(partial(changes.write, number))
+        return task_result(work)

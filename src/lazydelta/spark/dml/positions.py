@@ -67,7 +67,7 @@ def _find(read: RowRead, files: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 class _Bitmaps:
-    """Bitmaps by file and clause, and how often rows of a file came again."""
+    """Bitmaps by file and clause, and the number of repeated rows of each file."""
 
     def __init__(self) -> None:
         self._bitmaps: dict[int, dict[int, Any]] = {}

@@ -30,7 +30,7 @@ _ROWS = (1 << _PARTITION_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class SourceNumbers:
-    """How many source rows the partitions before each partition have. Pickles."""
+    """Number of source rows in the partitions before each partition; it can be pickled."""
 
     partitions: np.ndarray[Any, Any]
     first: np.ndarray[Any, Any]

@@ -9,7 +9,7 @@ from lazydelta.config import Config
 from lazydelta.errors import ConfigError
 from lazydelta.operations.dml import DmlResult, Verb
 from lazydelta.snapshot import load_snapshot
-from lazydelta.spark.conf import storage_options_file
+from lazydelta.spark.conf import is_true, storage_options_file
 from lazydelta.spark.dml.conditions import RowCondition
 from lazydelta.spark.planner import check_retention_guard
 from lazydelta.spark.serialized_snapshot import TableLocation, open_table_store
@@ -51,7 +51,7 @@ def start_verb(
     Raises:
         ConfigError: The session is not in ANSI mode, or executors cannot open the table.
     """
-    if spark.conf.get(_ANSI) != "true":  # without a default, which would hide that of Spark 3.5
+    if not is_true(spark, _ANSI):
         reason = "must be true, or values that overflow would be stored as other values"
         raise ConfigError(_ANSI, f'{reason}; run spark.conf.set("{_ANSI}", "true") first')
     config = Config.from_env() if access.config is None else access.config

@@ -10,7 +10,7 @@ from pyspark.sql import types as t
 
 from lazydelta.errors import SchemaMismatchError
 from lazydelta.spark.arrow_conversion import nullable_type
-from lazydelta.spark.dml.frame_columns import quoted
+from lazydelta.spark.column_functions import quoted
 from lazydelta.spark.spark_releases import VARIANTS
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""UPDATE on Spark: changed rows go to new files, and leave their old ones as deleted rows do."""
+"""UPDATE on Spark: changed rows are written to new files, and deleted from the old ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from lazydelta.operations.dml import (
     has_change_feed,
 )
 from lazydelta.spark.arrow_conversion import read_schema
+from lazydelta.spark.column_functions import quoted
 from lazydelta.spark.dml.delete import matching_rows
-from lazydelta.spark.dml.frame_columns import quoted
 from lazydelta.spark.dml.new_rows import RowWriter
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.stored_values import StoredValues, leaves
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
     from lazydelta.config import Config
-    from lazydelta.operations.dml import Verb
     from lazydelta.scan import Where
     from lazydelta.schema import StructField
     from lazydelta.snapshot import SnapshotState
@@ -169,7 +168,7 @@ def _changes(
     if not run.touched.num_rows:
         written = run.write_deletion(files)
         return RowChanges(deletion=run.deletion, written=written, metrics={})
-    writer = RowWriter(spark=spark, verb=verb, definition=table_definition(verb))
+    writer = RowWriter(spark=spark, verb=verb, definition=TableDefinition.of(verb.snapshot))
     old = run.old_rows(columns, {0})
     enforcement = writer.plan(old.select(*values), is_update=True)
     rows = old.select(*values, *row_ids(run))
@@ -190,14 +189,3 @@ def row_ids(run: VerbRun) -> list[Column]:
     """Return the column of row ids of old rows, if the table tracks rows."""
     name = run.tracking.row_id
     return [] if name is None else [f.col(quoted(name))]
-
-
-def table_definition(verb: Verb) -> TableDefinition:
-    """Return the definition of the table that a verb does not change."""
-    snapshot = verb.snapshot
-    return TableDefinition(
-        table=snapshot.store.root,
-        protocol=snapshot.protocol,
-        metadata=snapshot.metadata,
-        schema=snapshot.schema,
-    )

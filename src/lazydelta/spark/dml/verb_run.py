@@ -37,7 +37,7 @@ from lazydelta.spark.dml.positions import load_bitmap
 from lazydelta.spark.dml.target import UNTRACKED, RowRead, TargetFiles, rows_schema
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.spark_releases import collect_arrow, frame_of_arrow
-from lazydelta.spark.write_tasks import RESULT, collect_tables
+from lazydelta.spark.write_tasks import RESULT, collect_tables, concat
 from lazydelta.transaction import ADDS, CHANGE_FILES
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class VerbRun:
             chosen = self._files(rewritten)
             tables, copied = self._run("copy_rows", copy_rows, chosen, tracking=self.tracking)
             check_count("copied rows", copied, _kept_rows(self.deletion))
-            adds = files.add(_concat(ADDS, tables))
+            adds = files.add(concat(ADDS, tables))
         return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
 
     def write_changes(self, kinds: Mapping[int, str]) -> pa.Table:
@@ -102,7 +102,7 @@ class VerbRun:
         tables, count = self._run("write_changes", task, self.target, dict(kinds))
         known = self.num_rows is not None and kinds.keys() >= {*self.rows}
         check_count("changed rows", count, self.num_rows if known else None)
-        return _concat(CHANGE_FILES, tables)
+        return concat(CHANGE_FILES, tables)
 
     @property
     def tracking(self) -> RowTracking:
@@ -274,7 +274,3 @@ def _kept_rows(deletion: RowDeletion) -> int | None:
     vectors = files.column("deletionVector").combine_chunks()
     deleted = pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0
     return int(pc.sum(counts).as_py()) - deleted - sum(map(len, deletion.rewritten_rows))
-
-
-def _concat(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()

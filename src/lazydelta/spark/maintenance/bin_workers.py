@@ -122,7 +122,7 @@ class ExecutorWorkers:
 
 @dataclass(frozen=True, kw_only=True)
 class _BinTask:
-    """The rewrite of one bin; pickles."""
+    """The rewrite of one bin; it can be pickled."""
 
     snapshot: SerializedSnapshot
     rewriter: Rewriter

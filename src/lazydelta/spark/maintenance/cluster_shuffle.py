@@ -1,6 +1,6 @@
 """Cluster the rows of a large bin: a shuffle by ranges of the curve.
 
-Rows travel as Arrow buffers, one for each range and task: Spark moves them without
+Rows are sent as Arrow buffers, one for each range and task: Spark moves them without
 converting a value. The ranges come from a sample, so a repeated task sends the same rows to the
 same ranges.
 """
@@ -39,7 +39,7 @@ __all__ = ["ClusterShuffle"]
 
 _SAMPLE = pa.schema([("rows", pa.binary())])
 _SHUFFLED = pa.schema([("range", pa.int32()), ("rows", pa.binary()), ("count", pa.int64())])
-"""Rows of a range. Each task that reads also sends the number of its rows, to one range more."""
+"""Rows of a range. Each task that reads also sends the number of its rows, to an extra range."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ def _split(files: pa.Table, tasks: int) -> list[bytes]:
 
 @dataclass(frozen=True, kw_only=True)
 class _ClusterTask:
-    """The tasks of a clustering; pickles."""
+    """The tasks of a clustering; it can be pickled."""
 
     snapshot: SerializedSnapshot
     rewriter: Rewriter
@@ -143,7 +143,8 @@ class _ClusterTask:
                 numbers = [number for number, _ in parts]
                 counts = [batch.num_rows for _, batch in parts]
                 count += sum(counts)
-                yield _shuffled(numbers, [_serialized(batch) for _, batch in parts], counts)
+                sent = [serialize_table(pa.Table.from_batches([batch])) for _, batch in parts]
+                yield _shuffled(numbers, sent, counts)
         yield _shuffled([self.counts], [b""], [count])
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -178,13 +179,6 @@ def _shuffled(ranges: list[int], rows: list[bytes], counts: list[int]) -> pa.Rec
     columns = [pa.array(ranges, pa.int32()), pa.array(rows, pa.binary()),
         pa.array(counts, pa.int64())]  # fmt: skip
     return pa.RecordBatch.from_arrays(columns, schema=_SHUFFLED)
-
-
-def _serialized(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ can only name files that may be deleted.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,15 +80,16 @@ def find_on_executors(
         scope=scope,
     )
     search = _Search(table=table, versions=versions, task=task)
-    retained = search.retained(request.keep_versions).persist()
+    persisted = ExitStack()
     try:
-        return _found(search, request, retained)
+        return _found(search, request, persisted)
     except BaseException:
-        retained.unpersist()
+        persisted.close()
         raise
 
 
-def _found(search: _Search, request: VacuumRequest, retained: DataFrame) -> DistributedFiles:
+def _found(search: _Search, request: VacuumRequest, persisted: ExitStack) -> DistributedFiles:
+    retained = _persist(search.retained(request.keep_versions), persisted)
     warnings: tuple[str, ...] = ()
     if request.mode == "lite":
         first = next_version(search.table.store)
@@ -97,20 +99,25 @@ def _found(search: _Search, request: VacuumRequest, retained: DataFrame) -> Dist
         candidates = search.in_inventory(request.inventory)
     else:
         candidates = search.listed(retained)
-    dead = candidates.join(retained, "path", "left_anti").persist()
-    found = DistributedFiles(dead, retained, search, warnings)
+    dead = _persist(candidates.join(retained, "path", "left_anti"), persisted)
+    found = DistributedFiles(dead, search, warnings, persisted)
     if request.inventory is not None and not found.files:
         search.check_owner(request.inventory)
     return found
+
+
+def _persist(frame: DataFrame, persisted: ExitStack) -> DataFrame:
+    persisted.callback(frame.unpersist)
+    return frame.persist()
 
 
 class DistributedFiles:
     """The files to delete, as a persisted DataFrame."""
 
     def __init__(
-        self, dead: DataFrame, retained: DataFrame, search: _Search, warnings: tuple[str, ...]
+        self, dead: DataFrame, search: _Search, warnings: tuple[str, ...], persisted: ExitStack
     ) -> None:
-        self._persisted = (dead, retained)
+        self._persisted = persisted
         self._search = search
         logs = dead.where(f.endswith("path", f.lit(OTHER_LOG))).collect()
         nested = [row["path"].removesuffix(OTHER_LOG) for row in logs]
@@ -161,8 +168,7 @@ class DistributedFiles:
 
     def close(self) -> None:
         """Release the blocks in executors."""
-        for frame in self._persisted:
-            frame.unpersist()
+        self._persisted.close()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +270,7 @@ def _runs(commits: Sequence[LogFile]) -> list[tuple[LogFile, ...]]:
 
 @dataclass(frozen=True, kw_only=True)
 class _VacuumTask:
-    """The tasks of a VACUUM; pickles."""
+    """The tasks of a VACUUM; it can be pickled."""
 
     snapshot: SerializedSnapshot
     cutoff_ms: int
@@ -278,7 +284,7 @@ class _VacuumTask:
         return VacuumParts(versions=versions, scope=self.scope)
 
     def live(self, adds: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the files of live files."""
+        """Yield the paths of live data files and their deletion vectors."""
         return _paths(self._parts().live(adds))
 
     def removed(self, commits: Sequence[LogFile]) -> Iterator[pa.RecordBatch]:

@@ -149,7 +149,7 @@ def _only_in(files: DataFrame, others: DataFrame) -> pa.Table:
 
 @dataclass(frozen=True, kw_only=True)
 class _RestoreTask:
-    """The tasks of a RESTORE; pickles."""
+    """The tasks of a RESTORE; it can be pickled."""
 
     snapshot: SerializedSnapshot
 

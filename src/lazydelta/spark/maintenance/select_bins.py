@@ -138,7 +138,7 @@ def _streamed(found: DataFrame, max_bytes: int | None) -> Iterator[Bin]:
 
 @dataclass(frozen=True, kw_only=True)
 class _SelectTask:
-    """The two steps of a selection in executors; pickles."""
+    """The two steps of a selection in executors; it can be pickled."""
 
     snapshot: SerializedSnapshot
     selection: Selection | None

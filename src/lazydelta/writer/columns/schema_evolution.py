@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lazydelta.protocol import TableMetadata, TableProtocol
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = [
     "TableDefinition",
@@ -48,6 +49,16 @@ class TableDefinition:
     metadata: TableMetadata
     schema: StructType
     """The schema of `metadata`, parsed."""
+
+    @classmethod
+    def of(cls, snapshot: SnapshotState) -> TableDefinition:
+        """Return the definition of a version."""
+        return cls(
+            table=snapshot.store.root,
+            protocol=snapshot.protocol,
+            metadata=snapshot.metadata,
+            schema=snapshot.schema,
+        )
 
 
 def with_merged_schema(definition: TableDefinition, incoming: StructType) -> TableDefinition:

@@ -194,12 +194,7 @@ def evolved_definition(
     snapshot: SnapshotState, request: MergeRequest, rows: StructType
 ) -> TableDefinition:
     """Return the definition with the columns of the source that clauses assign."""
-    definition = TableDefinition(
-        table=snapshot.store.root,
-        protocol=snapshot.protocol,
-        metadata=snapshot.metadata,
-        schema=snapshot.schema,
-    )
+    definition = TableDefinition.of(snapshot)
     if not request.merge_schema:
         return definition
     names: set[str] = set()
