@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 
 import pyarrow as pa
@@ -10,7 +11,13 @@ from pyspark.errors import PySparkException
 
 import lazydelta as ld
 import lazydelta.spark as lds
-from lazydelta.errors import ConfigError, QueryError, TableExistsError, TableNotFoundError
+from lazydelta.errors import (
+    ConfigError,
+    ConstraintViolationError,
+    QueryError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from lazydelta.spark.delta_api import IdentityGenerator
 
 pytestmark = pytest.mark.spark4  # tests/spark/test_spark_releases.py has statements for paths
@@ -145,6 +152,40 @@ def test_rows_are_changed_by_statements(spark, name, url, sql):
     sql(f"INSERT OVERWRITE {name} VALUES (1, 'x')")
     assert sql(f"SELECT * FROM {name}") == [(1, "x")]
     assert ld.Table.open(url).history(1)[0].raw["operationParameters"]["mode"] == "Overwrite"
+
+
+def test_an_insert_replaces_a_partition_or_the_rows_of_a_condition(spark, tmp_path, sql):
+    url = f"{tmp_path}/t"
+    table = f"delta.`{url}`"
+    days = [dt.date(2026, 1, day) for day in (1, 1, 2)]
+    ld.write(url, pa.table({"day": days, "id": [1, 2, 3]}), partition_by="day")
+    assert sql(f"INSERT OVERWRITE {table} PARTITION (day = '2026-01-01') SELECT 4L") == [(1, 1)]
+    sql(f"INSERT INTO {table} PARTITION (day = DATE '2026-01-03') (id) VALUES (5)")
+    sql(f"INSERT INTO {table} PARTITION (day) SELECT DATE '2026-01-03', 6L")
+    assert sql(f"SELECT day(day), id FROM {table}") == [(1, 4), (2, 3), (3, 5), (3, 6)]
+    sql(f"INSERT INTO {table} REPLACE WHERE id > 4 SELECT DATE '2026-01-04', 7L")
+    assert sql(f"SELECT id FROM {table}") == [(3,), (4,), (7,)]
+    with pytest.raises(ConstraintViolationError, match="do not match the predicate"):
+        sql(f"INSERT INTO {table} REPLACE WHERE id > 4 VALUES (DATE '2026-01-04', 1)")
+    with pytest.raises(QueryError, match="partitioned by day"):
+        sql(f"INSERT INTO {table} PARTITION (id = 1) SELECT DATE '2026-01-04'")
+    with pytest.raises(PySparkException, match="CAST_INVALID_INPUT"):
+        sql(f"INSERT OVERWRITE {table} PARTITION (day = 'x') VALUES (1)")
+
+
+def test_an_overwrite_is_static_or_dynamic_as_the_session_says(spark, tmp_path, sql):
+    url = f"{tmp_path}/t"
+    table = f"delta.`{url}`"
+    rows = {"id": [1, 2, 3], "a": ["x", "x", "y"], "b": [1, 2, 1]}
+    overwrite = f"INSERT OVERWRITE {table} PARTITION (a = 'x', b) SELECT 9L, 2L"
+    for mode, left in {"dynamic": [(1,), (3,), (9,)], "static": [(3,), (9,)]}.items():
+        ld.write(url, pa.table(rows), "overwrite", partition_by=["a", "b"])
+        spark.conf.set("spark.sql.sources.partitionOverwriteMode", mode)
+        try:
+            sql(overwrite)
+        finally:
+            spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+        assert sql(f"SELECT id FROM {table}") == left
 
 
 @pytest.mark.long

@@ -13,13 +13,19 @@ from lazydelta.spark.spark_releases import collect_arrow
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from lazydelta.expressions import Predicate
     from lazydelta.operations import WriteRequest
+    from lazydelta.scan import Where
     from lazydelta.table import Table
 
-__all__ = ["delta_arguments", "with_session_defaults"]
+__all__ = [
+    "delta_arguments",
+    "overwrites_dynamically",
+    "partition_predicate",
+    "with_session_defaults",
+]
 
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
@@ -78,12 +84,18 @@ def with_session_defaults(
         return request
     if request.schema_mode == "overwrite":
         return request
-    if (overwrite_mode or str(settings.get(_OVERWRITE_MODE)).lower()) == "dynamic":
+    if overwrite_mode == "dynamic" or (
+        overwrite_mode is None and overwrites_dynamically(df.sparkSession)
+    ):
         columns = _partition_columns(table)
         if columns:
-            predicate = partition_predicate(df, columns)
-            return replace(request, where="false" if predicate is None else predicate)
+            return replace(request, where=partition_predicate(df, columns))
     return request
+
+
+def overwrites_dynamically(spark: SparkSession) -> bool:
+    """Whether overwrites of the session replace only the partitions of the new rows."""
+    return str(spark.conf.get(_OVERWRITE_MODE)).lower() == "dynamic"
 
 
 def _string(value: Any) -> str:
@@ -98,14 +110,14 @@ def _partition_columns(table: Table) -> Sequence[str]:
         return ()
 
 
-def partition_predicate(df: DataFrame, columns: Sequence[str]) -> Predicate | None:
-    """Return the predicate of the partitions that rows belong to; None without rows."""
+def partition_predicate(df: DataFrame, columns: Sequence[str]) -> Where:
+    """Return the predicate of the partitions that rows belong to."""
     quoted = [_escaped(name) for name in columns]
     found: Predicate | None = None
     for row in collect_arrow(df.select(*quoted).distinct()).to_pylist():
         one = _equal(columns, list(row.values()))
         found = one if found is None else found | one
-    return found
+    return "false" if found is None else found
 
 
 def _equal(columns: Sequence[str], values: Sequence[Any]) -> Predicate:

@@ -161,8 +161,8 @@ class _Run:
     # --- changes of rows
 
     def _changed(self, statement: Any, url: str) -> DataFrame:
-        schema = open_table(self.spark, url).schema
-        names = TargetNames(schema, table_alias(statement.target))
+        table = open_table(self.spark, url)
+        names = TargetNames(table.schema, table_alias(statement.target))
         match statement:
             case Delete():
                 where = names.unqualified(statement.where)
@@ -173,7 +173,7 @@ class _Run:
                 where = names.unqualified(statement.where)
                 done = update(self.spark, url, values, where, **self.options)
             case Insert():
-                done = inserted_rows(self.spark, url, schema, statement, self.options)
+                done = inserted_rows(self.spark, table, statement, self.options)
             case _:
                 return merge_frame(self.spark, self._merged(statement, url, names))
         return changes_frame(self.spark, done)
