@@ -220,6 +220,10 @@ def test_a_directory_is_converted_and_a_table_cloned(spark, tmp_path):
     copy = made.clone(str(tmp_path / "copy"), isShallow=False, properties={"k": "v"})
     assert rows(copy.toDF()) == [(1, 1), (2, 1)]
     assert copy.detail().first().properties["k"] == "v"
+    shallow = made.clone(str(tmp_path / "copy"), isShallow=True, replace=True)
+    assert [row.operation for row in shallow.history(1).collect()] == ["CLONE"]
+    with pytest.raises(UnsupportedOperationError, match="clone it shallow"):
+        made.clone(str(tmp_path / "copy"), replace=True)
 
 
 @pytest.mark.parametrize("path", ["native", "arrow"])
@@ -290,13 +294,9 @@ def test_a_manifest_is_generated(spark, table, url):
         table.generate("other")
 
 
-def test_what_lazydelta_does_not_have_says_so(table, tmp_path):
-    for call in (
-        lambda: table.dropFeatureSupport("deletionVectors"),
-        lambda: table.clone(str(tmp_path / "c"), replace=True),
-    ):
-        with pytest.raises(UnsupportedOperationError, match="is not supported: "):
-            call()
+def test_what_lazydelta_does_not_have_says_so(table):
+    with pytest.raises(UnsupportedOperationError, match="is not supported: "):
+        table.dropFeatureSupport("deletionVectors")
 
 
 @pytest.mark.spark4

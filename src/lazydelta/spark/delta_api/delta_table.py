@@ -293,7 +293,7 @@ class DeltaTable:
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """Create a table at another path with the rows of this one."""
+        """Create a table at another path with the rows of this one, or replace a table there."""
         return self._cloned(target, isShallow, replace, properties, self.address.version)
 
     def cloneAtVersion(  # noqa: N802 - Delta's signature
@@ -370,15 +370,18 @@ class DeltaTable:
         check_type("target", target, str, "a string")
         check_type("isShallow", shallow, bool, "a boolean")
         check_type("replace", replace, bool, "a boolean")
-        if replace:
-            cure = (
-                "clone to a path without a table, or overwrite the table with lazydelta.spark.write"
-            )
-            raise UnsupportedOperationError("clone with replace=True", cure)
-        store, config = open_access(self.spark, target)
-        clone_table(self._table.snapshot(version), store, config, shallow=shallow, dry_run=False)
         if properties is not None:
             check_type("properties", properties, dict, "a dict")
+        store, config = open_access(self.spark, target)
+        clone_table(
+            self._table.snapshot(version),
+            store,
+            config,
+            shallow=shallow,
+            dry_run=False,
+            replace=replace,
+        )
+        if properties is not None:
             open_table(self.spark, target).alter.set_properties(properties)
         return DeltaTable.forPath(self.spark, target)
 
