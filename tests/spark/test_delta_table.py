@@ -136,6 +136,21 @@ def test_maintenance_and_time_travel(spark, url, table):
     assert table.toDF().count() == 5
 
 
+def test_a_z_order_has_the_metrics_of_delta(spark, tmp_path):
+    data = pa.table({"p": ["a", "a", "b", "b"], "x": [1, 2, 3, 4]})
+    for part in (data.slice(0, 3), data.slice(3)):
+        ld.write(tmp_path, part, partition_by="p")
+    builder = DeltaTable.forPath(spark, str(tmp_path)).optimize()
+    found = builder.executeZOrderBy("x").first().metrics
+    assert (found.numFilesAdded, found.numFilesRemoved, found.numBins) == (2, 3, 2)
+    assert (found.totalConsideredFiles, found.totalFilesSkipped) == (3, 0)
+    stats = found.zOrderStats
+    assert (stats.strategyName, stats.inputNumCubes, stats.numOutputCubes) == ("all", 0, 2)
+    assert stats.mergedFiles == stats.inputOtherFiles == (3, found.filesRemoved.totalSize)
+    compacted = builder.where("p = 'a'").executeCompaction().first().metrics
+    assert (compacted.numBins, compacted.zOrderStats) == (0, None)
+
+
 def test_a_pinned_version_is_read_only(spark, url):
     pinned = DeltaTable.forPath(spark, f"{url}@v0")
     with pytest.raises(ConfigError, match="can only be read"):

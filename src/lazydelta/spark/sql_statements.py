@@ -213,11 +213,9 @@ class _Run:
             case Optimize(purge=True):
                 return optimize_frame(spark, purge(spark, url, statement.where))
             case Optimize():
-                z_order = statement.z_order or None
-                full, where = statement.full, statement.where
-                return optimize_frame(
-                    spark, optimize(spark, url, where, z_order=z_order, full=full)
-                )
+                z_order, full = statement.z_order, statement.full
+                done = optimize(spark, url, statement.where, z_order=z_order, full=full)
+                return optimize_frame(spark, done, is_z_order=bool(z_order))
             case Vacuum():
                 force = DeltaTable.allows_short_retention(spark)
                 mode, dry_run = statement.mode, statement.dry_run

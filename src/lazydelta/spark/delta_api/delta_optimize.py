@@ -40,4 +40,4 @@ class DeltaOptimizeBuilder:
         for name in names:
             check_type("Z-order column", name, str, "a string")
         result = optimize(self.spark, self.url, self.filter, z_order=tuple(names))
-        return optimize_frame(self.spark, result)
+        return optimize_frame(self.spark, result, is_z_order=True)
