@@ -9,7 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import AnalysisException, ParseException, UnsupportedOperationException
+from pyspark.errors import (
+    AnalysisException,
+    ParseException,
+    PySparkException,
+    UnsupportedOperationException,
+)
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
@@ -21,6 +26,7 @@ from lazydelta.errors import (
     DeltaError,
     TableExistsError,
     TableNotFoundError,
+    UnsupportedFeatureError,
     UnsupportedOperationError,
 )
 from lazydelta.spark import DeltaTable
@@ -278,8 +284,12 @@ def test_errors_are_also_those_that_code_for_delta_catches(spark, table, tmp_pat
         DeltaTable.forPath(spark, str(tmp_path / "nothing"))
     assert isinstance(caught.value, TableNotFoundError)
     assert error_condition(caught.value) == "DELTA_TABLE_NOT_FOUND"
+    assert str(caught.value).startswith("[DELTA_TABLE_NOT_FOUND] ")
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (type(copy), copy.table) == (TableNotFoundError, str(tmp_path / "nothing"))
+    with pytest.raises(PySparkException, match="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG") as caught:
+        table.addFeatureSupport("abc")
+    assert isinstance(caught.value, UnsupportedFeatureError)
     for kind, wrong in {
         AnalysisException: [
             lambda: lds.read(spark, str(tmp_path / "nothing")),
