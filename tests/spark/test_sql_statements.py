@@ -188,6 +188,19 @@ def test_an_overwrite_is_static_or_dynamic_as_the_session_says(spark, tmp_path, 
         assert sql(f"SELECT id FROM {table}") == left
 
 
+def test_a_merge_adds_columns_if_the_session_says_so(spark, url, sql):
+    setting = "spark.databricks.delta.schema.autoMerge.enabled"
+    spark.conf.set(setting, "true")
+    try:
+        sql(
+            f"MERGE INTO delta.`{url}` t USING (SELECT 9L AS id, 'a' AS day, 7 AS more) s "
+            "ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+        )
+    finally:
+        spark.conf.unset(setting)
+    assert sql(f"SELECT more FROM delta.`{url}` WHERE id = 9") == [(7,)]
+
+
 @pytest.mark.long
 def test_a_merge_reads_views_and_attached_names(spark, name, url, sql):
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW news_{name} AS SELECT 3L AS id, 'n' AS day")

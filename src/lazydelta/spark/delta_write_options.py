@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "delta_arguments",
+    "merges_schema",
     "overwrites_dynamically",
     "partition_predicate",
     "with_session_defaults",
@@ -76,9 +77,7 @@ def with_session_defaults(
         table: The table.
         overwrite_mode: `static` or `dynamic`; None for the session's.
     """
-    settings = df.sparkSession.conf
-    merges = str(settings.get(_AUTO_MERGE, "false")).lower() == "true"
-    if request.schema_mode is None and merges:
+    if request.schema_mode is None and merges_schema(df.sparkSession):
         request = replace(request, schema_mode="merge")
     if request.mode != "overwrite" or request.where is not None:
         return request
@@ -91,6 +90,11 @@ def with_session_defaults(
         if columns:
             return replace(request, where=partition_predicate(df, columns))
     return request
+
+
+def merges_schema(spark: SparkSession) -> bool:
+    """Whether writes and MERGE of the session add columns to tables."""
+    return str(spark.conf.get(_AUTO_MERGE, "false")).lower() == "true"
 
 
 def overwrites_dynamically(spark: SparkSession) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ArgumentError, ConfigError, QueryError, TableNotFoundError
 from lazydelta.spark.delta_api import DeltaTable
+from lazydelta.spark.delta_write_options import merges_schema
 from lazydelta.spark.dml import delete, merge, update
 from lazydelta.spark.maintenance import optimize, purge, restore, vacuum
 from lazydelta.spark.query_reads import run_query
@@ -193,7 +194,7 @@ class _Run:
             rows,
             statement.on,
             **{name: value for name, value in given.items() if value is not None},
-            merge_schema=statement.merge_schema,
+            merge_schema=statement.merge_schema or merges_schema(self.spark),
             **self.options,
         )
         return with_clauses(builder, statement.clauses, names).execute()
