@@ -306,6 +306,6 @@ def test_a_table_that_spark_created_without_a_path_says_what_does(spark):
     name = f"pathless_{next(_NUMBERS)}"
     lds.register(spark)
     spark.sql(f"CREATE TABLE {name} (id bigint) USING lazydelta")
-    with pytest.raises(PySparkException, match=r"create it by lazydelta\.spark\.sql"):
+    with pytest.raises(PySparkException, match=r"create the name by lazydelta\.spark\.sql"):
         spark.sql(f"SELECT * FROM {name}").collect()
     spark.sql(f"DROP TABLE {name}")
