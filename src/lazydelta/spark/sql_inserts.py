@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 
-from lazydelta.errors import ConfigError, QueryError, TableExistsError, TableNotFoundError
+from lazydelta.errors import ConfigError, QueryError, TableExistsError
 from lazydelta.operations import as_schema
 from lazydelta.schema import schema_to_json
 from lazydelta.spark.arrow_conversion import nullable_type
@@ -14,13 +14,13 @@ from lazydelta.spark.delta_api import DeltaTable
 from lazydelta.spark.delta_write_options import overwrites_dynamically, partition_predicate
 from lazydelta.spark.query_reads import run_query
 from lazydelta.spark.read import to_arrow
-from lazydelta.spark.result_frames import frame_of
 from lazydelta.spark.table_names import (
     attach,
     default_location,
     find_name,
     open_table,
     require_names,
+    table_exists,
 )
 from lazydelta.spark.write import write
 from lazydelta.statements import TargetNames, default_of, is_default, table_alias
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lazydelta.statements.spark_statements import CreateTable
     from lazydelta.table import Table
 
-__all__ = ["created_table", "inserted_rows"]
+__all__ = ["create_table", "inserted_rows"]
 
 
 def inserted_rows(
@@ -95,7 +95,7 @@ def _value(column: StructField, expression: str) -> str:
     return default_of(column) if is_default(expression) else expression
 
 
-def created_table(spark: SparkSession, statement: CreateTable) -> DataFrame:
+def create_table(spark: SparkSession, statement: CreateTable) -> None:
     """Create or replace a table, with the rows of its query if it has one.
 
     Raises:
@@ -111,28 +111,26 @@ def created_table(spark: SparkSession, statement: CreateTable) -> DataFrame:
         url = default_location(spark, name) if known is None else known.url
     url = str(url)
     rows = None if statement.query is None else run_query(spark, statement.query)
+    existed = table_exists(spark, url)
     if rows is None and statement.columns is None:
-        _check_exists(spark, url)
-        if name is not None:
-            attach(spark, {name: url})
-        return frame_of(spark, [], "path string")
-    existed = DeltaTable.isDeltaTable(spark, url)
-    if existed and rows is None and name is not None and statement.mode == "create":
-        _attach_existing(spark, name, url, statement)
-        return frame_of(spark, [], "path string")
-    if rows is not None and not (existed or statement.cluster_by or statement.mode == "replace"):
+        if not existed:
+            reason = f"there is no table at {url} yet: list its columns, or add AS SELECT ..."
+            raise ConfigError("CREATE TABLE", reason)
+    elif existed and rows is None and name is not None and statement.mode == "create":
+        _check_same(spark, name, url, statement)
+    elif rows is not None and not (existed or statement.cluster_by or statement.mode == "replace"):
         _write_new(rows, url, statement)
-        if name is not None:
-            attach(spark, {name: url})
-        return frame_of(spark, [], "path string")
-    _definition(spark, statement, url, rows).execute()
-    if rows is not None and not (existed and statement.mode == "createIfNotExists"):
-        write(rows, url)  # a commit of its own
-    return frame_of(spark, [], "path string")
+    else:
+        _definition(spark, statement, url, rows).execute()
+        if rows is not None and not (existed and statement.mode == "createIfNotExists"):
+            write(rows, url)  # a commit of its own
+        return
+    if name is not None:
+        attach(spark, {name: url})
 
 
-def _attach_existing(spark: SparkSession, name: str, url: str, statement: CreateTable) -> None:
-    """Give an existing table a name, as Delta Spark does if the listed columns are the table's.
+def _check_same(spark: SparkSession, name: str, url: str, statement: CreateTable) -> None:
+    """Check that an existing table may get a name, as in Delta Spark: its columns are listed.
 
     Raises:
         TableExistsError: The name is taken, or the table has other columns.
@@ -142,7 +140,6 @@ def _attach_existing(spark: SparkSession, name: str, url: str, statement: Create
     same = [(f.name, f.type) for f in columns] == [(f.name, f.type) for f in found]
     if find_name(spark, name) is not None or not same:
         raise TableExistsError(url)
-    attach(spark, {name: url})
 
 
 def _write_new(rows: DataFrame, url: str, statement: CreateTable) -> None:
@@ -173,11 +170,3 @@ def _definition(
         builder.comment(statement.comment)
     builder.partitionedBy(*statement.partition_by)
     return builder.clusterBy(*statement.cluster_by)
-
-
-def _check_exists(spark: SparkSession, url: str) -> None:
-    try:
-        open_table(spark, url).snapshot()
-    except TableNotFoundError:
-        reason = f"there is no table at {url} yet: list its columns, or add AS SELECT ..."
-        raise ConfigError("CREATE TABLE", reason) from None

@@ -24,7 +24,7 @@ from lazydelta.spark.result_frames import (
     vacuum_frame,
 )
 from lazydelta.spark.spark_errors import raises_spark_errors
-from lazydelta.spark.sql_inserts import created_table, inserted_rows
+from lazydelta.spark.sql_inserts import create_table, inserted_rows
 from lazydelta.spark.table_names import TableAddress, find_name, open_table, split_version
 from lazydelta.statements import (
     Delete,
@@ -143,9 +143,10 @@ class _Run:
             case Convert():
                 table = f"parquet.`{statement.path}`"
                 DeltaTable.convertToDelta(self.spark, table, statement.partition_by or None)
-                return frame_of(self.spark, [], "path string")
+                return self._no_rows()
             case CreateTable():
-                return created_table(self.spark, statement)
+                create_table(self.spark, statement)
+                return self._no_rows()
         address = self._address(statement.target)
         if address is None:
             return self._of_spark()
@@ -241,6 +242,9 @@ class _Run:
                 alter.set_properties(statement.properties)
             case SetProperties():
                 alter.unset_properties(*statement.unset, missing_ok=statement.if_exists)
+        return self._no_rows()
+
+    def _no_rows(self) -> DataFrame:
         return frame_of(self.spark, [], "path string")
 
     def _described(self, statement: Describe, address: TableAddress) -> DataFrame:

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from lazydelta.errors import (
     ArgumentError,
     ConfigError,
-    TableNotFoundError,
     UnsupportedOperationError,
 )
 from lazydelta.operations import as_schema
@@ -47,6 +46,7 @@ from lazydelta.spark.table_names import (
     open_table,
     session_time,
     split_version,
+    table_exists,
 )
 from lazydelta.statements import TargetNames
 
@@ -113,11 +113,7 @@ class DeltaTable:
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:  # noqa: N802, N803
         """Whether there is a table at a path or URL."""
-        try:
-            open_table(sparkSession, identifier).snapshot()
-        except TableNotFoundError:
-            return False
-        return True
+        return table_exists(sparkSession, identifier)
 
     @classmethod
     def convertToDelta(  # noqa: N802
