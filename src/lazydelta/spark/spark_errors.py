@@ -1,7 +1,7 @@
-"""Errors that code written for Delta Spark catches: `except AnalysisException` goes on working.
+"""Errors that code written for Delta Spark catches, with `except AnalysisException` for example.
 
-The doors of this package raise lazydelta's errors. Those for which Delta Spark raises one of
-Spark's exceptions are an instance of that too, with the error condition of Delta Spark.
+The public functions of this package raise lazydelta's errors. Those for which Delta Spark raises
+one of Spark's exceptions are an instance of that too, with the error condition of Delta Spark.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaTable"]
 
-_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 @with_spark_errors
@@ -260,7 +260,7 @@ class DeltaTable:
     @staticmethod
     def allows_short_retention(spark: SparkSession) -> bool:
         """Whether the session allows VACUUM a retention that is shorter than the table's."""
-        return str(spark.conf.get(_CHECK, "true")).lower() == "false"
+        return str(spark.conf.get(_RETENTION_CHECK, "true")).lower() == "false"
 
     def restoreToVersion(self, version: int) -> DataFrame:  # noqa: N802
         """Make an older version the newest one."""
