@@ -116,12 +116,7 @@ def clone_table(
         UnsupportedFeatureError: The table has row tracking, or a feature that lazydelta cannot
             write.
     """
-    source = snapshot.store.root
-    if features := unwritable_features(snapshot.protocol):
-        raise unsupported_error(source, features, "write")
-    if snapshot.properties.row_tracking:
-        reason = "a clone does not keep row ids yet"
-        raise UnsupportedFeatureError(source, ("rowTracking",), "write", reason)
+    _check_source(snapshot)
     existing = None
     if replace:
         existing = _replaceable(store, config, shallow=shallow, dry_run=dry_run)
@@ -130,7 +125,7 @@ def clone_table(
     adds = _live_files(snapshot)
     facts = {
         "table": store.root,
-        "source": source,
+        "source": snapshot.store.root,
         "source_version": snapshot.version,
         "files": adds.num_rows,
         "bytes": total_size(adds),
@@ -152,6 +147,14 @@ def clone_table(
             hooks=post_commit_hooks(config), observer=files,
         )  # fmt: skip
     return CloneResult(**facts, version=done.version, files_copied=copied, warnings=done.warnings)
+
+
+def _check_source(snapshot: SnapshotState) -> None:
+    if features := unwritable_features(snapshot.protocol):
+        raise unsupported_error(snapshot.store.root, features, "write")
+    if snapshot.properties.row_tracking:
+        reason = "a clone does not keep row ids yet"
+        raise UnsupportedFeatureError(snapshot.store.root, ("rowTracking",), "write", reason)
 
 
 def _transaction(
