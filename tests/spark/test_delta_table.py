@@ -241,6 +241,9 @@ def test_a_directory_is_converted_and_a_table_cloned(spark, tmp_path):
     copy = made.clone(str(tmp_path / "copy"), isShallow=False, properties={"k": "v"})
     assert rows(copy.toDF()) == [(1, 1), (2, 1)]
     assert copy.detail().first().properties["k"] == "v"
+    with pytest.raises(ArgumentError, match="the property k needs to be a string"):
+        made.clone(str(tmp_path / "none"), properties={"k": 1})
+    assert not (tmp_path / "none").exists()
     shallow = made.clone(str(tmp_path / "copy"), isShallow=True, replace=True)
     assert [row.operation for row in shallow.history(1).collect()] == ["CLONE"]
     with pytest.raises(UnsupportedOperationError, match="clone it shallow"):

@@ -368,6 +368,9 @@ class DeltaTable:
         check_type("replace", replace, bool, "a boolean")
         if properties is not None:
             check_type("properties", properties, dict, "a dict")
+            for key, value in properties.items():
+                check_type("a key of properties", key, str, "a string")
+                check_type(f"the property {key}", value, str, "a string")
         store, config = open_access(self.spark, target)
         clone_table(
             self._table.snapshot(version),
