@@ -198,6 +198,24 @@ def test_insert_overwrite_replaces_all_rows(table):
     assert rows(table) == [(7, "new", None)]
 
 
+def test_insert_replaces_a_partition_or_the_rows_of_a_condition(tmp_path):
+    url = str(tmp_path / "days")
+    data = {"id": pa.array([1, 2, 3], pa.int64()), "day": ["a", "b", None]}
+    ld.write(url, pa.table(data), partition_by="day")
+    days = {"t": url}
+    ld.sql("INSERT OVERWRITE t PARTITION (day = 'a') VALUES (10), (11)", days)
+    ld.sql("INSERT INTO t PARTITION (day = 'c') SELECT 4", days)
+    ld.sql("INSERT OVERWRITE t PARTITION (day = NULL) (id) SELECT 5", days)
+    replaced = [(2, "b"), (4, "c"), (5, None), (10, "a"), (11, "a")]
+    assert rows(ld.Table.open(url), "id", "day") == replaced
+    ld.sql("INSERT INTO t REPLACE WHERE t.id >= 10 SELECT 12, 'x'", days)
+    assert rows(ld.Table.open(url), "id", "day") == [*replaced[:3], (12, "x")]
+    with pytest.raises(ConstraintViolationError, match="do not match"):
+        ld.sql("INSERT INTO t REPLACE WHERE id >= 10 VALUES (1, 'x')", days)
+    with pytest.raises(QueryError, match="partitioned by day"):
+        ld.sql("INSERT INTO t PARTITION (id = 1) SELECT 'x'", days)
+
+
 def test_a_bad_insert_is_refused(table):
     for sql, error, reason in [
         ("INSERT INTO t VALUES (1)", QueryError, "it has 1 values for 4 columns"),

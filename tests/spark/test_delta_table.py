@@ -9,7 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import AnalysisException, ParseException, UnsupportedOperationException
+from pyspark.errors import (
+    AnalysisException,
+    ParseException,
+    PySparkException,
+    UnsupportedOperationException,
+)
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
@@ -21,6 +26,7 @@ from lazydelta.errors import (
     DeltaError,
     TableExistsError,
     TableNotFoundError,
+    UnsupportedFeatureError,
     UnsupportedOperationError,
 )
 from lazydelta.spark import DeltaTable
@@ -136,6 +142,21 @@ def test_maintenance_and_time_travel(spark, url, table):
     assert table.toDF().count() == 5
 
 
+def test_a_z_order_has_the_metrics_of_delta(spark, tmp_path):
+    data = pa.table({"p": ["a", "a", "b", "b"], "x": [1, 2, 3, 4]})
+    for part in (data.slice(0, 3), data.slice(3)):
+        ld.write(tmp_path, part, partition_by="p")
+    builder = DeltaTable.forPath(spark, str(tmp_path)).optimize()
+    found = builder.executeZOrderBy("x").first().metrics
+    assert (found.numFilesAdded, found.numFilesRemoved, found.numBins) == (2, 3, 2)
+    assert (found.totalConsideredFiles, found.totalFilesSkipped) == (3, 0)
+    stats = found.zOrderStats
+    assert (stats.strategyName, stats.inputNumCubes, stats.numOutputCubes) == ("all", 0, 2)
+    assert stats.mergedFiles == stats.inputOtherFiles == (3, found.filesRemoved.totalSize)
+    compacted = builder.where("p = 'a'").executeCompaction().first().metrics
+    assert (compacted.numBins, compacted.zOrderStats) == (0, None)
+
+
 def test_a_pinned_version_is_read_only(spark, url):
     pinned = DeltaTable.forPath(spark, f"{url}@v0")
     with pytest.raises(ConfigError, match="can only be read"):
@@ -220,6 +241,13 @@ def test_a_directory_is_converted_and_a_table_cloned(spark, tmp_path):
     copy = made.clone(str(tmp_path / "copy"), isShallow=False, properties={"k": "v"})
     assert rows(copy.toDF()) == [(1, 1), (2, 1)]
     assert copy.detail().first().properties["k"] == "v"
+    with pytest.raises(ArgumentError, match="the property k needs to be a string"):
+        made.clone(str(tmp_path / "none"), properties={"k": 1})
+    assert not (tmp_path / "none").exists()
+    shallow = made.clone(str(tmp_path / "copy"), isShallow=True, replace=True)
+    assert [row.operation for row in shallow.history(1).collect()] == ["CLONE"]
+    with pytest.raises(UnsupportedOperationError, match="clone it shallow"):
+        made.clone(str(tmp_path / "copy"), replace=True)
 
 
 @pytest.mark.parametrize("path", ["native", "arrow"])
@@ -259,8 +287,12 @@ def test_errors_are_also_those_that_code_for_delta_catches(spark, table, tmp_pat
         DeltaTable.forPath(spark, str(tmp_path / "nothing"))
     assert isinstance(caught.value, TableNotFoundError)
     assert error_condition(caught.value) == "DELTA_TABLE_NOT_FOUND"
+    assert str(caught.value).startswith("[DELTA_TABLE_NOT_FOUND] ")
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (type(copy), copy.table) == (TableNotFoundError, str(tmp_path / "nothing"))
+    with pytest.raises(PySparkException, match="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG") as caught:
+        table.addFeatureSupport("abc")
+    assert isinstance(caught.value, UnsupportedFeatureError)
     for kind, wrong in {
         AnalysisException: [
             lambda: lds.read(spark, str(tmp_path / "nothing")),
@@ -291,13 +323,9 @@ def test_a_manifest_is_generated(spark, table, url):
         table.generate("other")
 
 
-def test_what_lazydelta_does_not_have_says_so(table, tmp_path):
-    for call in (
-        lambda: table.dropFeatureSupport("deletionVectors"),
-        lambda: table.clone(str(tmp_path / "c"), replace=True),
-    ):
-        with pytest.raises(UnsupportedOperationError, match="is not supported: "):
-            call()
+def test_what_lazydelta_does_not_have_says_so(table):
+    with pytest.raises(UnsupportedOperationError, match="is not supported: "):
+        table.dropFeatureSupport("deletionVectors")
 
 
 @pytest.mark.spark4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from datetime import UTC, datetime
 
@@ -14,6 +15,7 @@ import lazydelta.spark as lds
 from lazydelta.errors import (
     ArgumentError,
     ConfigError,
+    ConstraintViolationError,
     QueryError,
     TableExistsError,
     TableNotFoundError,
@@ -155,6 +157,53 @@ def test_rows_are_changed_by_statements(spark, name, url, sql):
     assert ld.Table.open(url).history(1)[0].raw["operationParameters"]["mode"] == "Overwrite"
 
 
+def test_an_insert_replaces_a_partition_or_the_rows_of_a_condition(spark, tmp_path, sql):
+    url = f"{tmp_path}/t"
+    table = f"delta.`{url}`"
+    days = [dt.date(2026, 1, day) for day in (1, 1, 2)]
+    ld.write(url, pa.table({"day": days, "id": [1, 2, 3]}), partition_by="day")
+    assert sql(f"INSERT OVERWRITE {table} PARTITION (day = '2026-01-01') SELECT 4L") == [(1, 1)]
+    sql(f"INSERT INTO {table} PARTITION (day = DATE '2026-01-03') (id) VALUES (5)")
+    sql(f"INSERT INTO {table} PARTITION (day) SELECT DATE '2026-01-03', 6L")
+    assert sql(f"SELECT day(day), id FROM {table}") == [(1, 4), (2, 3), (3, 5), (3, 6)]
+    sql(f"INSERT INTO {table} REPLACE WHERE id > 4 SELECT DATE '2026-01-04', 7L")
+    assert sql(f"SELECT id FROM {table}") == [(3,), (4,), (7,)]
+    with pytest.raises(ConstraintViolationError, match="do not match the predicate"):
+        sql(f"INSERT INTO {table} REPLACE WHERE id > 4 VALUES (DATE '2026-01-04', 1)")
+    with pytest.raises(QueryError, match="partitioned by day"):
+        sql(f"INSERT INTO {table} PARTITION (id = 1) SELECT DATE '2026-01-04'")
+    with pytest.raises(PySparkException, match="CAST_INVALID_INPUT"):
+        sql(f"INSERT OVERWRITE {table} PARTITION (day = 'x') VALUES (1)")
+
+
+def test_an_overwrite_is_static_or_dynamic_as_the_session_says(spark, tmp_path, sql):
+    url = f"{tmp_path}/t"
+    table = f"delta.`{url}`"
+    rows = {"id": [1, 2, 3], "a": ["x", "x", "y"], "b": [1, 2, 1]}
+    overwrite = f"INSERT OVERWRITE {table} PARTITION (a = 'x', b) SELECT 9L, 2L"
+    for mode, left in {"dynamic": [(1,), (3,), (9,)], "static": [(3,), (9,)]}.items():
+        ld.write(url, pa.table(rows), "overwrite", partition_by=["a", "b"])
+        spark.conf.set("spark.sql.sources.partitionOverwriteMode", mode)
+        try:
+            sql(overwrite)
+        finally:
+            spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+        assert sql(f"SELECT id FROM {table}") == left
+
+
+def test_a_merge_adds_columns_if_the_session_says_so(spark, url, sql):
+    setting = "spark.databricks.delta.schema.autoMerge.enabled"
+    spark.conf.set(setting, "true")
+    try:
+        sql(
+            f"MERGE INTO delta.`{url}` t USING (SELECT 9L AS id, 'a' AS day, 7 AS more) s "
+            "ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+        )
+    finally:
+        spark.conf.unset(setting)
+    assert sql(f"SELECT more FROM delta.`{url}` WHERE id = 9") == [(7,)]
+
+
 @pytest.mark.long
 def test_a_merge_reads_views_and_attached_names(spark, name, url, sql):
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW news_{name} AS SELECT 3L AS id, 'n' AS day")
@@ -277,6 +326,6 @@ def test_a_table_that_spark_created_without_a_path_says_what_does(spark):
     name = f"pathless_{next(_NUMBERS)}"
     lds.register(spark)
     spark.sql(f"CREATE TABLE {name} (id bigint) USING lazydelta")
-    with pytest.raises(PySparkException, match=r"create it by lazydelta\.spark\.sql"):
+    with pytest.raises(PySparkException, match=r"create the name by lazydelta\.spark\.sql"):
         spark.sql(f"SELECT * FROM {name}").collect()
     spark.sql(f"DROP TABLE {name}")

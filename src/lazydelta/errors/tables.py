@@ -147,7 +147,7 @@ class UnsupportedFeatureError(DeltaError, NotImplementedError):
 
     table: str
     features: tuple[str, ...]
-    access: str  # "read" | "write"
+    access: str  # "read" | "write" | "upgrade"
     reason: str = ""
     cure: str = "Use an engine that does, or drop the feature from the table."
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lazydelta.errors import ConfigError, QueryError
 from lazydelta.interop.insert_values import constant_values
 from lazydelta.interop.statement_tables import StatementTables
+from lazydelta.schema import format_path
 from lazydelta.statements import (
     Delete,
     Insert,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from lazydelta.interop.query import Engine
     from lazydelta.operations import WriteResult
     from lazydelta.operations.dml import DmlResult
-    from lazydelta.schema import StructField, StructType
     from lazydelta.statements import TableName
 
 __all__ = ["sql"]
@@ -134,34 +134,31 @@ class _Run:
         if self.dry_run:
             raise ConfigError("dry_run", "INSERT has none: run its query instead")
         table = self.tables.target(insert.target)
-        schema = table.schema  # also refuses a table that does not exist
+        names = TargetNames(table.schema, table_alias(insert.target))
+        static = names.static_partition(insert, table.metadata.partition_columns)
+        now = time.time_ns() // 1_000
+        constants = {
+            name: constant_values([sql], names.schema.find([name])[0], table.url, now=now)[0]
+            for name, sql in static.items()
+        }
         if insert.query is None:
-            data: Any = self._values(insert, schema, table.url)
+            rows = self._values(insert, names, table.url, now)
+            data: Any = _with_columns(rows.to_reader(), rows.column_names, constants)
         else:
             data = self.tables.query(insert.query, self.engine)
+            columns = data.schema.names
             if not insert.by_name:
-                columns = self._columns(insert, schema, len(data.schema))
-                data = _renamed(data, [column.name for column in columns])
-        return table.write(data, "overwrite" if insert.overwrite else "append", **self.options)
+                columns = [column.name for column in names.inserted(insert, len(columns))]
+            data = _with_columns(data, columns, constants)
+        where = names.unqualified(insert.replace_where)
+        if insert.overwrite and static:
+            where = " AND ".join(f"{format_path([name])} <=> {sql}" for name, sql in static.items())
+        mode: Any = "append" if where is None and not insert.overwrite else "overwrite"
+        return table.write(data, mode, where=where, **self.options)
 
-    def _columns(self, insert: Insert, schema: StructType, width: int) -> list[StructField]:
-        """Return the column of each value."""
-        if insert.columns is not None:
-            columns = [schema.find([name])[0] for name in insert.columns]
-        else:
-            columns = list(schema)
-        self._check_width(width, len(columns))
-        return columns
-
-    def _check_width(self, found: int, expected: int) -> None:
-        if found != expected:
-            reason = f"it has {found} values for {expected} columns; list the columns: t (a, b)"
-            raise QueryError(self.sql, "lazydelta", reason)
-
-    def _values(self, insert: Insert, schema: StructType, table: str) -> pa.Table:
+    def _values(self, insert: Insert, names: TargetNames, table: str, now: int) -> pa.Table:
         """Evaluate VALUES; a column that is DEFAULT in all rows is left to the write."""
-        columns = self._columns(insert, schema, len(insert.rows[0]))
-        now = time.time_ns() // 1_000
+        columns = names.inserted(insert, len(insert.rows[0]))
         arrays = {}
         for column, values in zip(columns, zip(*insert.rows, strict=True), strict=True):
             if not all(map(is_default, values)):
@@ -196,18 +193,24 @@ class _Run:
         rows = self.tables.query(source.sql, self.engine)
         if source.columns is None:
             return rows, source.alias
-        self._check_width(len(rows.schema), len(source.columns))
-        return _renamed(rows, source.columns), source.alias
+        if len(rows.schema) != len(source.columns):
+            reason = f"it has {len(rows.schema)} values for {len(source.columns)} columns"
+            raise QueryError(self.sql, "lazydelta", reason)
+        return _with_columns(rows, source.columns, {}), source.alias
 
 
-def _renamed(reader: pa.RecordBatchReader, names: Sequence[str]) -> pa.RecordBatchReader:
-    """Return the rows of a query under other names of its columns."""
+def _with_columns(
+    reader: pa.RecordBatchReader, names: Sequence[str], constants: Mapping[str, pa.Scalar]
+) -> pa.RecordBatchReader:
+    """Return the rows of a query under other names of its columns, and constant columns."""
     parts = zip(reader.schema, names, strict=True)
-    schema = pa.schema([part.with_name(name) for part, name in parts])
+    fields = [part.with_name(name) for part, name in parts]
+    schema = pa.schema([*fields, *((name, value.type) for name, value in constants.items())])
 
     def batches() -> Iterator[pa.RecordBatch]:
         with reader:
             for batch in reader:
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+                more = [pa.repeat(value, batch.num_rows) for value in constants.values()]
+                yield pa.RecordBatch.from_arrays([*batch.columns, *more], schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())

@@ -16,13 +16,20 @@ from lazydelta.spark.spark_releases import collect_arrow
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from lazydelta.expressions import Predicate
     from lazydelta.operations import WriteRequest
+    from lazydelta.scan import Where
     from lazydelta.table import Table
 
-__all__ = ["delta_arguments", "with_session_defaults"]
+__all__ = [
+    "delta_arguments",
+    "merges_schema",
+    "overwrites_dynamically",
+    "partition_predicate",
+    "with_session_defaults",
+]
 
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
@@ -73,20 +80,29 @@ def with_session_defaults(
         table: The table.
         overwrite_mode: `static` or `dynamic`; None for the session's.
     """
-    settings = df.sparkSession.conf
-    merges = str(settings.get(_AUTO_MERGE, "false")).lower() == "true"
-    if request.schema_mode is None and merges:
+    if request.schema_mode is None and merges_schema(df.sparkSession):
         request = replace(request, schema_mode="merge")
     if request.mode != "overwrite" or request.where is not None:
         return request
     if request.schema_mode == "overwrite":
         return request
-    if (overwrite_mode or str(settings.get(_OVERWRITE_MODE)).lower()) == "dynamic":
+    if overwrite_mode == "dynamic" or (
+        overwrite_mode is None and overwrites_dynamically(df.sparkSession)
+    ):
         columns = _partition_columns(table)
         if columns:
-            predicate = _partition_predicate(df, columns)
-            return replace(request, where="false" if predicate is None else predicate)
+            return replace(request, where=partition_predicate(df, columns))
     return request
+
+
+def merges_schema(spark: SparkSession) -> bool:
+    """Whether writes and MERGE of the session add columns to tables."""
+    return str(spark.conf.get(_AUTO_MERGE, "false")).lower() == "true"
+
+
+def overwrites_dynamically(spark: SparkSession) -> bool:
+    """Whether overwrites of the session replace only the partitions of the new rows."""
+    return str(spark.conf.get(_OVERWRITE_MODE)).lower() == "dynamic"
 
 
 def _string(value: Any) -> str:
@@ -101,11 +117,11 @@ def _partition_columns(table: Table) -> Sequence[str]:
         return ()
 
 
-def _partition_predicate(df: DataFrame, columns: Sequence[str]) -> Predicate | None:
-    """Return the predicate of the partitions that rows belong to; None without rows."""
+def partition_predicate(df: DataFrame, columns: Sequence[str]) -> Where:
+    """Return the predicate of the partitions that rows belong to."""
     names = [quoted(name) for name in columns]
     rows = collect_arrow(df.select(*names).distinct()).to_pylist()
-    return reduce(or_, (_equal(names, row.values()) for row in rows)) if rows else None
+    return reduce(or_, (_equal(names, row.values()) for row in rows)) if rows else "false"
 
 
 def _equal(names: Sequence[str], values: Iterable[Any]) -> Predicate:

@@ -56,9 +56,15 @@ DETAIL = (
 )
 _SIZE = pa.schema([pa.field("size", pa.int64())])
 _SIZES = "struct<totalFiles: bigint, totalSize: bigint>"
+_FILES = "struct<num: bigint, size: bigint>"
+_Z_ORDER = (
+    f"struct<strategyName: string, inputCubeFiles: {_FILES}, inputOtherFiles: {_FILES}, "
+    f"inputNumCubes: bigint, mergedFiles: {_FILES}, numOutputCubes: bigint>"
+)
 _OPTIMIZE = (
     "path string, metrics struct<numFilesAdded: bigint, numFilesRemoved: bigint, "
-    f"filesAdded: {_SIZES}, filesRemoved: {_SIZES}, numBatches: bigint>"
+    f"filesAdded: {_SIZES}, filesRemoved: {_SIZES}, zOrderStats: {_Z_ORDER}, numBins: bigint, "
+    "numBatches: bigint, totalConsideredFiles: bigint, totalFilesSkipped: bigint>"
 )
 _MERGE = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
 _RESTORE = (
@@ -150,14 +156,21 @@ def changes_frame(spark: SparkSession, result: DmlResult | WriteResult) -> DataF
     return frame_of(spark, counts or [(None,)], "num_affected_rows bigint")
 
 
-def optimize_frame(spark: SparkSession, result: OptimizeResult) -> DataFrame:
-    """Return the metrics of an OPTIMIZE."""
+def optimize_frame(
+    spark: SparkSession, result: OptimizeResult, *, is_z_order: bool = False
+) -> DataFrame:
+    """Return the metrics of an OPTIMIZE; a Z-order considers and rewrites all files."""
     added, removed, bytes_added, bytes_removed = (
         result.metrics.get(name, 0)
         for name in ("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes")
     )
     sizes = ((added, bytes_added), (removed, bytes_removed))
-    metrics = (added, removed, *sizes, len(result.versions))
+    stats, considered, skipped = None, None, None
+    if is_z_order:
+        stats = ("all", (0, 0), (removed, bytes_removed), 0, (removed, bytes_removed), result.bins)
+        considered, skipped = removed, 0
+    batches = len(result.versions)
+    metrics = (added, removed, *sizes, stats, result.bins, batches, considered, skipped)
     return frame_of(spark, [(result.table, metrics)], _OPTIMIZE)
 
 

@@ -1,7 +1,7 @@
-"""Errors that code written for Delta Spark catches: `except AnalysisException` still works.
+"""Errors that code written for Delta Spark catches, with `except AnalysisException` for example.
 
-The functions of this package raise lazydelta's errors. Those for which Delta Spark raises one of
-Spark's exceptions are an instance of that too, with the error condition of Delta Spark.
+The public functions of this package raise lazydelta's errors. Those for which Delta Spark raises
+one of Spark's exceptions are an instance of that too, with the error condition of Delta Spark.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from lazydelta.errors import (
     TableExistsError,
     TableNotFoundError,
     TimestampNotFoundError,
+    UnsupportedFeatureError,
     UnsupportedOperationError,
     VersionNotFoundError,
 )
-from lazydelta.spark.spark_releases import init_spark_error
+from lazydelta.spark.spark_releases import error_condition, init_spark_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,9 +49,11 @@ _SPARK: dict[type[DeltaError], tuple[type[PySparkException], str | None]] = {
     SchemaMismatchError: (AnalysisException, "DELTA_SCHEMA_MISMATCH"),
     AlterationError: (AnalysisException, None),
     QueryError: (ParseException, None),
+    UnsupportedFeatureError: (PySparkException, None),
     UnsupportedOperationError: (UnsupportedOperationException, None),
 }
 """Spark's exception, and Delta's error condition where there is one for all causes."""
+_FEATURES = {"read": "FOR_READ", "write": "FOR_WRITE", "upgrade": "IN_CONFIG"}
 
 
 def raises_spark_errors(function: Callable[P, T]) -> Callable[P, T]:
@@ -86,6 +89,8 @@ def with_spark_errors(kind: type[T]) -> type[T]:
 def _both(error: DeltaError) -> DeltaError:
     kind = next(one for one in type(error).__mro__ if one in _SPARK)
     _, condition = _SPARK[kind]
+    if isinstance(error, UnsupportedFeatureError):
+        condition = f"DELTA_UNSUPPORTED_FEATURES_{_FEATURES[error.access]}"
     of: Any = type(error)
     both = _kind_of_both(of)
     made: Any = both.__new__(both)
@@ -98,6 +103,12 @@ def _both(error: DeltaError) -> DeltaError:
 def _kind_of_both(kind: Any) -> type[DeltaError]:
     spark = next(_SPARK[one][0] for one in kind.__mro__ if one in _SPARK)
 
+    def shown(error: Any) -> str:
+        """Return the message with the error condition, as Spark does."""
+        condition = error_condition(error)
+        message = kind.__str__(error)
+        return message if condition is None else f"[{condition}] {message}"
+
     def reduced(error: DeltaError) -> Any:
         """Pickle as the error of lazydelta: this class has no name to import it by."""
         return (kind, kind.__reduce__(error)[1])
@@ -106,7 +117,7 @@ def _kind_of_both(kind: Any) -> type[DeltaError]:
         "__module__": kind.__module__,
         "__doc__": kind.__doc__,
         "__qualname__": kind.__qualname__,
-        "__str__": kind.__str__,
+        "__str__": shown,
         "__reduce__": reduced,
     }
     return type(kind.__name__, (kind, spark), members)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.errors import ConfigError, QueryError, TableExistsError, TableNotFoundError
+from pyspark.sql import functions as f
+
+from lazydelta.errors import ConfigError, QueryError, TableExistsError
 from lazydelta.operations import as_schema
 from lazydelta.schema import schema_to_json
 from lazydelta.spark.arrow_conversion import nullable_type
 from lazydelta.spark.delta_api import DeltaTable
+from lazydelta.spark.delta_write_options import overwrites_dynamically, partition_predicate
 from lazydelta.spark.query_reads import run_query
 from lazydelta.spark.read import to_arrow
-from lazydelta.spark.result_frames import frame_of
 from lazydelta.spark.table_names import (
     attach,
     default_location,
     find_name,
     open_table,
     require_names,
+    table_exists,
 )
 from lazydelta.spark.write import write
-from lazydelta.statements import default_of, is_default
+from lazydelta.statements import TargetNames, default_of, is_default, table_alias
 from lazydelta.writer.columns import identity_columns
 
 if TYPE_CHECKING:
@@ -29,42 +32,52 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lazydelta.operations import WriteResult
-    from lazydelta.schema import StructField, StructType
+    from lazydelta.scan import Where
+    from lazydelta.schema import StructField
     from lazydelta.spark.delta_api import TableDefinition
     from lazydelta.statements import Insert
     from lazydelta.statements.spark_statements import CreateTable
+    from lazydelta.table import Table
 
-__all__ = ["created_table", "inserted_rows"]
+__all__ = ["create_table", "inserted_rows"]
 
 
 def inserted_rows(
-    spark: SparkSession,
-    url: str,
-    schema: StructType,
-    insert: Insert,
-    options: Mapping[str, Any],
+    spark: SparkSession, table: Table, insert: Insert, options: Mapping[str, Any]
 ) -> WriteResult:
     """Write the rows of an INSERT.
 
     Raises:
-        QueryError: There are more or fewer values than columns.
+        QueryError: There are more or fewer values than columns, or PARTITION names another column.
     """
-    rows = _rows(spark, schema, insert)
-    mode: Any = "overwrite" if insert.overwrite else "append"
-    if insert.query is None and identity_columns(schema, url):
+    snapshot = table.snapshot()
+    names = TargetNames(snapshot.schema, table_alias(insert.target))
+    static = names.static_partition(insert, snapshot.partition_columns)
+    constants = [f.expr(sql).alias(name) for name, sql in static.items()]
+    rows = _rows(spark, names, insert).select("*", *constants)
+    where: Where = names.unqualified(insert.replace_where)
+    is_dynamic = overwrites_dynamically(spark) and len(static) < len(snapshot.partition_columns)
+    if insert.overwrite and static and not is_dynamic:
+        values = spark.range(1).select(*constants)
+        where = partition_predicate(values, list(static))
+    mode: Any = "append" if where is None and not insert.overwrite else "overwrite"
+    if insert.query is None and identity_columns(snapshot.schema, table.url):
         # Executors cannot number rows; literals fit in this process.
-        return open_table(spark, url).write(to_arrow(rows), mode, **options)
-    return write(rows, url, mode, **options)
+        if insert.overwrite and is_dynamic:
+            where = partition_predicate(rows, snapshot.partition_columns)
+        return table.write(to_arrow(rows), mode, where=where, **options)
+    return write(rows, table.url, mode, where=where, **options)
 
 
-def _rows(spark: SparkSession, schema: StructType, insert: Insert) -> DataFrame:
+def _rows(spark: SparkSession, names: TargetNames, insert: Insert) -> DataFrame:
+    """Return the rows of the query or VALUES, by column name."""
     if insert.query is not None:
         rows = run_query(spark, insert.query)
         if insert.by_name:
             return rows
-        columns = _columns(schema, insert, len(rows.columns))
+        columns = names.inserted(insert, len(rows.columns))
         return rows.toDF(*(column.name for column in columns))
-    columns = _columns(schema, insert, len(insert.rows[0]))
+    columns = names.inserted(insert, len(insert.rows[0]))
     given = [
         (column, values)
         for column, values in zip(columns, zip(*insert.rows, strict=True), strict=True)
@@ -82,18 +95,7 @@ def _value(column: StructField, expression: str) -> str:
     return default_of(column) if is_default(expression) else expression
 
 
-def _columns(schema: StructType, insert: Insert, width: int) -> list[StructField]:
-    """Return the column of each value."""
-    columns = list(schema)
-    if insert.columns is not None:
-        columns = [schema.find([name])[0] for name in insert.columns]
-    if width != len(columns):
-        reason = f"it has {width} values for {len(columns)} columns; list the columns: t (a, b)"
-        raise QueryError("INSERT", "lazydelta", reason)
-    return columns
-
-
-def created_table(spark: SparkSession, statement: CreateTable) -> DataFrame:
+def create_table(spark: SparkSession, statement: CreateTable) -> None:
     """Create or replace a table, with the rows of its query if it has one.
 
     Raises:
@@ -109,28 +111,26 @@ def created_table(spark: SparkSession, statement: CreateTable) -> DataFrame:
         url = default_location(spark, name) if known is None else known.url
     url = str(url)
     rows = None if statement.query is None else run_query(spark, statement.query)
+    existed = table_exists(spark, url)
     if rows is None and statement.columns is None:
-        _check_exists(spark, url)
-        if name is not None:
-            attach(spark, {name: url})
-        return frame_of(spark, [], "path string")
-    existed = DeltaTable.isDeltaTable(spark, url)
-    if existed and rows is None and name is not None and statement.mode == "create":
-        _attach_existing(spark, name, url, statement)
-        return frame_of(spark, [], "path string")
-    if rows is not None and not (existed or statement.cluster_by or statement.mode == "replace"):
+        if not existed:
+            reason = f"there is no table at {url} yet: list its columns, or add AS SELECT ..."
+            raise ConfigError("CREATE TABLE", reason)
+    elif existed and rows is None and name is not None and statement.mode == "create":
+        _check_same(spark, name, url, statement)
+    elif rows is not None and not (existed or statement.cluster_by or statement.mode == "replace"):
         _write_new(rows, url, statement)
-        if name is not None:
-            attach(spark, {name: url})
-        return frame_of(spark, [], "path string")
-    _definition(spark, statement, url, rows).execute()
-    if rows is not None and not (existed and statement.mode == "createIfNotExists"):
-        write(rows, url)  # a commit of its own
-    return frame_of(spark, [], "path string")
+    else:
+        _definition(spark, statement, url, rows).execute()
+        if rows is not None and not (existed and statement.mode == "createIfNotExists"):
+            write(rows, url)  # a commit of its own
+        return
+    if name is not None:
+        attach(spark, {name: url})
 
 
-def _attach_existing(spark: SparkSession, name: str, url: str, statement: CreateTable) -> None:
-    """Give an existing table a name, as Delta Spark does if the listed columns are the table's.
+def _check_same(spark: SparkSession, name: str, url: str, statement: CreateTable) -> None:
+    """Check that an existing table may get a name, as in Delta Spark: its columns are listed.
 
     Raises:
         TableExistsError: The name is taken, or the table has other columns.
@@ -140,7 +140,6 @@ def _attach_existing(spark: SparkSession, name: str, url: str, statement: Create
     same = [(f.name, f.type) for f in columns] == [(f.name, f.type) for f in found]
     if find_name(spark, name) is not None or not same:
         raise TableExistsError(url)
-    attach(spark, {name: url})
 
 
 def _write_new(rows: DataFrame, url: str, statement: CreateTable) -> None:
@@ -171,11 +170,3 @@ def _definition(
         builder.comment(statement.comment)
     builder.partitionedBy(*statement.partition_by)
     return builder.clusterBy(*statement.cluster_by)
-
-
-def _check_exists(spark: SparkSession, url: str) -> None:
-    try:
-        open_table(spark, url).snapshot()
-    except TableNotFoundError:
-        reason = f"there is no table at {url} yet: list its columns, or add AS SELECT ..."
-        raise ConfigError("CREATE TABLE", reason) from None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ArgumentError, ConfigError, QueryError, TableNotFoundError
 from lazydelta.spark.delta_api import DeltaTable
+from lazydelta.spark.delta_write_options import merges_schema
 from lazydelta.spark.dml import delete, merge, update
 from lazydelta.spark.maintenance import optimize, purge, restore, vacuum
 from lazydelta.spark.query_reads import run_query
@@ -23,7 +24,7 @@ from lazydelta.spark.result_frames import (
     vacuum_frame,
 )
 from lazydelta.spark.spark_errors import raises_spark_errors
-from lazydelta.spark.sql_inserts import created_table, inserted_rows
+from lazydelta.spark.sql_inserts import create_table, inserted_rows
 from lazydelta.spark.table_names import TableAddress, find_name, open_table, split_version
 from lazydelta.statements import (
     Delete,
@@ -142,9 +143,10 @@ class _Run:
             case Convert():
                 table = f"parquet.`{statement.path}`"
                 DeltaTable.convertToDelta(self.spark, table, statement.partition_by or None)
-                return frame_of(self.spark, [], "path string")
+                return self._no_rows()
             case CreateTable():
-                return created_table(self.spark, statement)
+                create_table(self.spark, statement)
+                return self._no_rows()
         address = self._address(statement.target)
         if address is None:
             return self._of_spark()
@@ -161,8 +163,8 @@ class _Run:
     # --- changes of rows
 
     def _changed(self, statement: Any, url: str) -> DataFrame:
-        schema = open_table(self.spark, url).schema
-        names = TargetNames(schema, table_alias(statement.target))
+        table = open_table(self.spark, url)
+        names = TargetNames(table.schema, table_alias(statement.target))
         match statement:
             case Delete():
                 where = names.unqualified(statement.where)
@@ -173,7 +175,7 @@ class _Run:
                 where = names.unqualified(statement.where)
                 done = update(self.spark, url, values, where, **self.options)
             case Insert():
-                done = inserted_rows(self.spark, url, schema, statement, self.options)
+                done = inserted_rows(self.spark, table, statement, self.options)
             case _:
                 return merge_frame(self.spark, self._merged(statement, url, names))
         return changes_frame(self.spark, done)
@@ -193,7 +195,7 @@ class _Run:
             rows,
             statement.on,
             **{name: value for name, value in given.items() if value is not None},
-            merge_schema=statement.merge_schema,
+            merge_schema=statement.merge_schema or merges_schema(self.spark),
             **self.options,
         )
         return with_clauses(builder, statement.clauses, names).execute()
@@ -213,11 +215,9 @@ class _Run:
             case Optimize(purge=True):
                 return optimize_frame(spark, purge(spark, url, statement.where))
             case Optimize():
-                z_order = statement.z_order or None
-                full, where = statement.full, statement.where
-                return optimize_frame(
-                    spark, optimize(spark, url, where, z_order=z_order, full=full)
-                )
+                z_order, full = statement.z_order, statement.full
+                done = optimize(spark, url, statement.where, z_order=z_order, full=full)
+                return optimize_frame(spark, done, is_z_order=bool(z_order))
             case Vacuum():
                 force = DeltaTable.allows_short_retention(spark)
                 mode, dry_run = statement.mode, statement.dry_run
@@ -242,6 +242,9 @@ class _Run:
                 alter.set_properties(statement.properties)
             case SetProperties():
                 alter.unset_properties(*statement.unset, missing_ok=statement.if_exists)
+        return self._no_rows()
+
+    def _no_rows(self) -> DataFrame:
         return frame_of(self.spark, [], "path string")
 
     def _described(self, statement: Describe, address: TableAddress) -> DataFrame:

@@ -46,6 +46,7 @@ __all__ = [
     "require_names",
     "session_time",
     "split_version",
+    "table_exists",
 ]
 
 _PATH = re.compile(r"\s*(?:delta|lazydelta)\s*\.\s*`(?P<path>(?:[^`]|``)+)`\s*", re.IGNORECASE)
@@ -89,6 +90,15 @@ def open_access(spark: SparkSession, url: str | os.PathLike[str]) -> tuple[Store
 def open_table(spark: SparkSession, url: str | os.PathLike[str]) -> Table:
     """Return a handle on a table, with the storage options that executors have."""
     return Table(*open_access(spark, url))
+
+
+def table_exists(spark: SparkSession, url: str) -> bool:
+    """Whether there is a table at a path or URL."""
+    try:
+        open_table(spark, url).snapshot()
+    except TableNotFoundError:
+        return False
+    return True
 
 
 @raises_spark_errors

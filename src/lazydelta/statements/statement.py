@@ -5,8 +5,11 @@ Nothing is resolved: a table is a name or an address, a column a path of names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "Assignment",
@@ -78,7 +81,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """`INSERT INTO table (columns) VALUES ...`, or with a query instead of values."""
+    """`INSERT INTO | OVERWRITE table [PARTITION (...)] [(columns)] VALUES ...`, or with a query."""
 
     target: TableName
     columns: tuple[str, ...] | None = None
@@ -86,8 +89,17 @@ class Insert:
     by_name: bool = False
     """Whether columns of the query are matched by name, not by position."""
     overwrite: bool = False
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    """Literals of PARTITION by column; None where the rows have the values."""
+    replace_where: str | None = None
+    """Condition of REPLACE WHERE."""
     rows: tuple[tuple[str, ...], ...] = ()
     query: str | None = None
+
+    @property
+    def static_partition(self) -> dict[str, str]:
+        """The literals of PARTITION, by column."""
+        return {name: value for name, value in self.partition.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

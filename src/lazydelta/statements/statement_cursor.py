@@ -142,6 +142,29 @@ class StatementCursor:
             self.fail("expected ',' or ')'")
         return tuple(columns)
 
+    def partition(self) -> dict[str, str | None]:
+        """Parse `PARTITION (a = 1, b)`; empty if it is not next."""
+        if not self.accept("partition"):
+            return {}
+        self.expect("(")
+        found: dict[str, str | None] = {}
+        while not found or self.accept(","):
+            column = self.name("a column")
+            if column.name.lower() in map(str.lower, found):
+                fail_at(self.sql, column, f"names the column {column.name!r} twice")
+            found[column.name] = self.literal() if self.accept("=") else None
+        self.expect(")")
+        return found
+
+    def literal(self) -> str:
+        """Parse a literal: a string, a number, NULL, TRUE, `DATE '2026-01-01'`."""
+        start = self.token.start
+        self.accept("-", "date", "timestamp", "timestamp_ntz")
+        is_word = self.token.says("null", "true", "false")
+        if not is_word and self.token.kind not in ("string", "number"):
+            self.fail("expected a literal")
+        return self.sql[start : self.take().end]
+
     def values(self, width: int | None) -> tuple[tuple[str, ...], ...]:
         """Parse the rows of VALUES, all of one width."""
         self.expect("values")

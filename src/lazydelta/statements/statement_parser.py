@@ -79,10 +79,15 @@ class _Parser(StatementCursor):
             self.fail("expected INTO or OVERWRITE")
         self.accept("table")
         target = self.table(with_alias=False)
+        partition = self.partition()
         columns = self.column_list()
         by_name = self.accept("by")
         if by_name:
             self.expect("name")
+        replace_where = None
+        if not overwrite and self.accept("replace"):
+            self.expect("where")
+            replace_where = self.expression(*QUERY_STARTS)
         rows: tuple[tuple[str, ...], ...] = ()
         query = None
         if self.token.says("values") and not by_name:
@@ -98,6 +103,8 @@ class _Parser(StatementCursor):
             columns=columns,
             by_name=by_name,
             overwrite=overwrite,
+            partition=partition,
+            replace_where=replace_where,
             rows=rows,
             query=query,
         )

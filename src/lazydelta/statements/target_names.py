@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.errors import ConfigError
+from lazydelta.errors import ConfigError, QueryError
 from lazydelta.schema import format_path
 from lazydelta.statements.statement import is_default
 from lazydelta.statements.statement_lexer import tokens
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lazydelta.schema import StructField, StructType
-    from lazydelta.statements.statement import Assignment, Clause, TableName
+    from lazydelta.statements.statement import Assignment, Clause, Insert, TableName
 
 __all__ = ["TargetNames", "default_of", "table_alias", "with_clauses"]
 
@@ -77,6 +77,36 @@ class TargetNames:
             value = part.expression
             found[name] = default_of(schema.find(path)[-1]) if is_default(value) else value
         return found
+
+    def inserted(self, insert: Insert, width: int) -> list[StructField]:
+        """Return the column of each value of a row; static columns of PARTITION have none.
+
+        Raises:
+            QueryError: There are more or fewer values than columns.
+            ColumnNotFoundError: There is no such column.
+        """
+        names = list(self.schema.names) if insert.columns is None else insert.columns
+        static = {name.lower() for name in insert.static_partition}
+        columns = [self.schema.find([name])[0] for name in names if name.lower() not in static]
+        if width != len(columns):
+            reason = f"it has {width} values for {len(columns)} columns; list the columns: t (a, b)"
+            raise QueryError("INSERT", "lazydelta", reason)
+        return columns
+
+    def static_partition(self, insert: Insert, partition_columns: Sequence[str]) -> dict[str, str]:
+        """Return the values of PARTITION as SQL of the columns' types, by column.
+
+        Raises:
+            QueryError: PARTITION names another column.
+        """
+        columns = {name.lower(): self.schema.find([name])[0] for name in partition_columns}
+        for name in insert.partition:
+            if name.lower() not in columns:
+                known = ", ".join(partition_columns) or "no columns"
+                reason = f"PARTITION names {name!r}, but the table is partitioned by {known}"
+                raise QueryError("INSERT", "lazydelta", reason)
+        static = [(columns[key.lower()], sql) for key, sql in insert.static_partition.items()]
+        return {column.name: f"CAST({sql} AS {column.type})" for column, sql in static}
 
     def _is_alias(self, name: str) -> bool:
         return self.alias is not None and name.lower() == self.alias.lower()

@@ -137,6 +137,7 @@ class FileLayout:
         storage_options: Mapping[str, Any] | None = None,
         credential: Credential | None = None,
         dry_run: bool = False,
+        replace: bool = False,
     ) -> CloneResult:
         """Create a table at another address with the rows of one version of this table.
 
@@ -151,9 +152,13 @@ class FileLayout:
             storage_options: Options of the object store of the new table.
             credential: Signs in to that store.
             dry_run: Whether to return what would be cloned, and write nothing.
+            replace: Whether a shallow clone replaces a table at that address. The rows, columns and
+                properties are those of this table then; older versions stay readable.
 
         Raises:
-            TableExistsError: There is a table at that address.
+            TableExistsError: There is a table at that address, and `replace` is False.
+            AppendOnlyError: The table at that address is append-only.
+            UnsupportedOperationError: A deep clone over a table.
             UnsupportedFeatureError: The table has row tracking, or a feature that lazydelta cannot
                 write.
         """
@@ -164,6 +169,7 @@ class FileLayout:
             self._config,
             shallow=shallow,
             dry_run=dry_run,
+            replace=replace,
         )
 
     def generate_manifest(self) -> list[str]:

@@ -101,7 +101,6 @@ PATH = TableName(name=None, address="/lake/t")
             CreateTable(
                 target=T,
                 mode="createIfNotExists",
-                format="delta",
                 columns="id bigint NOT NULL, b int GENERATED ALWAYS AS (1 + 1)",
                 location="/lake/t",
                 comment="c",
@@ -117,7 +116,6 @@ PATH = TableName(name=None, address="/lake/t")
             CreateTable(
                 target=T,
                 mode="createOrReplace",
-                format="lazydelta",
                 location="/x",
                 cluster_by=("a",),
                 query="SELECT 1 AS a",

@@ -96,6 +96,23 @@ def test_a_table_is_a_name_or_an_address_with_an_alias(written, expected):
         ),
         ("INSERT INTO t BY NAME SELECT 1 AS a", Insert(target=T, by_name=True, query="SELECT 1 AS a")),
         ("INSERT OVERWRITE t FROM s", Insert(target=T, overwrite=True, query="FROM s")),
+        (
+            "INSERT OVERWRITE t PARTITION (a = -1, `b c` = DATE '2026-01-02', d = null, e) FROM s",
+            Insert(
+                target=T,
+                overwrite=True,
+                partition={"a": "-1", "b c": "DATE '2026-01-02'", "d": "null", "e": None},
+                query="FROM s",
+            ),
+        ),
+        (
+            "INSERT INTO t PARTITION (a = 'x') (b) VALUES (1)",
+            Insert(target=T, partition={"a": "'x'"}, columns=("b",), rows=(("1",),)),
+        ),
+        (
+            "INSERT INTO t REPLACE WHERE a = 1 AND b IN ('select') SELECT 1",
+            Insert(target=T, replace_where="a = 1 AND b IN ('select')", query="SELECT 1"),
+        ),
     ],
 )  # fmt: skip
 def test_a_statement_is_split_into_its_parts(sql, expected):
@@ -235,6 +252,10 @@ def test_a_merge_with_schema_evolution():
         ("INSERT INTO t (a, A) VALUES (1, 2)", "names the column 'A' twice"),
         ("INSERT INTO t (a b) VALUES (1)", r"expected ',' or '\)'"),
         ("INSERT INTO t BY NAME VALUES (1)", "expected SELECT"),
+        ("INSERT INTO t PARTITION (a = b) SELECT 1", "expected a literal"),
+        ("INSERT INTO t PARTITION (a, A = 1) SELECT 1", "names the column 'A' twice"),
+        ("INSERT OVERWRITE t REPLACE WHERE a = 1 SELECT 1", "expected VALUES or SELECT"),
+        ("INSERT INTO t REPLACE WHERE SELECT 1", "expected an expression"),
         ("INSERT INTO t (a) BY NAME SELECT 1", "a list of columns or BY NAME, not both"),
         ("MERGE t", "expected INTO"),
         ("MERGE INTO t ON a", "expected USING, but found 'ON'"),

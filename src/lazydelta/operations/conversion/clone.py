@@ -1,35 +1,50 @@
-"""CLONE: a new table with the rows of one version of another.
+"""CLONE: a table with the rows of one version of another.
 
 A shallow clone refers to the files of its source by absolute paths; a deep one has copies of them.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import uuid
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lazydelta._parallel import ordered_map
 from lazydelta.checkpoint import post_commit_hooks
-from lazydelta.errors import UnsupportedFeatureError, UnsupportedOperationError
+from lazydelta.errors import (
+    AppendOnlyError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    UnsupportedOperationError,
+)
 from lazydelta.formats import DeletionVectorGroup
 from lazydelta.operations.conversion.convert import check_no_table
-from lazydelta.operations.dml.row_deletion import total_size
+from lazydelta.operations.dml.row_deletion import removes_of, total_size
 from lazydelta.operations.uncommitted_files import UncommittedFiles
-from lazydelta.protocol.features import unsupported_error, unwritable_features
+from lazydelta.operations.writable_table import validate_writable
+from lazydelta.protocol.features import (
+    supported_features,
+    unsupported_error,
+    unwritable_features,
+    with_features,
+)
+from lazydelta.replay import file_keys
 from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.plan import live_adds
 from lazydelta.scan.read import FileStores, threads_for
 from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_array, build_scalar
+from lazydelta.snapshot import load_snapshot
 from lazydelta.store import open_output
-from lazydelta.transaction import ADDS, Transaction, commit
+from lazydelta.transaction import ADDS, Reads, Transaction, commit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,9 +72,9 @@ class CloneResult:
     """Result of a clone."""
 
     table: str
-    """The new table."""
+    """The clone."""
     version: int
-    """Its version; 0."""
+    """Its version: 0, unless it replaces a table."""
     source: str
     source_version: int
     files: int
@@ -76,40 +91,48 @@ class CloneResult:
 
 
 def clone_table(
-    snapshot: SnapshotState, store: Store, config: Config, *, shallow: bool, dry_run: bool
+    snapshot: SnapshotState,
+    store: Store,
+    config: Config,
+    *,
+    shallow: bool,
+    dry_run: bool,
+    replace: bool = False,
 ) -> CloneResult:
-    """Commit version 0 of a table with the files of a snapshot.
+    """Commit a version of a table with the files of a snapshot.
 
     Args:
         snapshot: The version to clone.
-        store: The store of the new table.
+        store: The store of the clone.
         config: Settings of the engine.
-        shallow: Whether the new table refers to the files of the source, and copies none.
+        shallow: Whether the clone refers to the files of the source, and copies none.
         dry_run: Whether to write nothing.
+        replace: Whether a table at the new address is replaced. Its older versions stay.
 
     Raises:
-        TableExistsError: There is a table at the new address.
+        TableExistsError: There is a table at the new address, and `replace` is False.
+        AppendOnlyError: That table is append-only.
+        UnsupportedOperationError: A deep clone over a table.
         UnsupportedFeatureError: The table has row tracking, or a feature that lazydelta cannot
             write.
     """
-    source = snapshot.store.root
-    if features := unwritable_features(snapshot.protocol):
-        raise unsupported_error(source, features, "write")
-    if snapshot.properties.row_tracking:
-        reason = "a clone does not keep row ids yet"
-        raise UnsupportedFeatureError(source, ("rowTracking",), "write", reason)
-    check_no_table(store, config, "clone")
-    batches = [batch.select(ADDS.names) for batch in live_adds(snapshot, ADDS, Pruner())]
-    adds = pa.Table.from_batches(batches, ADDS).combine_chunks()
+    _check_source(snapshot)
+    existing = None
+    if replace:
+        existing = _replaceable(store, config, shallow=shallow, dry_run=dry_run)
+    else:
+        check_no_table(store, config, "clone")
+    adds = _live_files(snapshot)
     facts = {
         "table": store.root,
-        "source": source,
+        "source": snapshot.store.root,
         "source_version": snapshot.version,
         "files": adds.num_rows,
         "bytes": total_size(adds),
     }
     if dry_run:
-        return CloneResult(**facts, version=0, dry_run=True)
+        version = 0 if existing is None else existing.version + 1
+        return CloneResult(**facts, version=version, dry_run=True)
     with UncommittedFiles(store, None) as files:
         copied = 0
         if shallow:
@@ -117,18 +140,28 @@ def clone_table(
         else:
             copied = _copy_all(snapshot, adds, store, files)
         transaction = _transaction(snapshot, adds, shallow=shallow, copied=copied)
+        if existing is not None:
+            transaction = _replacing(transaction, snapshot, existing)
         done = commit(
-            transaction, store=store, config=config, base=None,
+            transaction, store=store, config=config, base=existing,
             hooks=post_commit_hooks(config), observer=files,
         )  # fmt: skip
     return CloneResult(**facts, version=done.version, files_copied=copied, warnings=done.warnings)
+
+
+def _check_source(snapshot: SnapshotState) -> None:
+    if features := unwritable_features(snapshot.protocol):
+        raise unsupported_error(snapshot.store.root, features, "write")
+    if snapshot.properties.row_tracking:
+        reason = "a clone does not keep row ids yet"
+        raise UnsupportedFeatureError(snapshot.store.root, ("rowTracking",), "write", reason)
 
 
 def _transaction(
     snapshot: SnapshotState, adds: pa.Table, *, shallow: bool, copied: int
 ) -> Transaction:
     configuration = snapshot.metadata.configuration.items()
-    metadata = replace(
+    metadata = dataclasses.replace(
         snapshot.metadata,
         id=str(uuid.uuid4()),
         created_time=time.time_ns() // 1_000_000,
@@ -158,9 +191,74 @@ def _transaction(
     )
 
 
+def _live_files(snapshot: SnapshotState) -> pa.Table:
+    batches = [batch.select(ADDS.names) for batch in live_adds(snapshot, ADDS, Pruner())]
+    return pa.Table.from_batches(batches, ADDS).combine_chunks()
+
+
 def _with(adds: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
     arrays = [columns.get(name, adds.column(name)) for name in ADDS.names]
     return pa.Table.from_arrays(arrays, schema=ADDS)
+
+
+# --- over a table
+
+
+def _replaceable(
+    store: Store, config: Config, *, shallow: bool, dry_run: bool
+) -> SnapshotState | None:
+    """Return the table to replace; None if there is none."""
+    try:
+        existing = load_snapshot(store, config)
+    except TableNotFoundError:
+        return None
+    if not shallow:
+        cure = "clone it shallow, or to a path without a table"
+        raise UnsupportedOperationError("a deep clone over a table", cure)
+    validate_writable(existing, dry_run=dry_run)
+    if existing.properties.append_only:
+        raise AppendOnlyError(store.root, "CLONE")
+    return existing
+
+
+def _replacing(
+    transaction: Transaction, source: SnapshotState, existing: SnapshotState
+) -> Transaction:
+    """Return the transaction on an existing table: it keeps its id, features and common files."""
+    assert transaction.metadata is not None  # noqa: S101 - every clone has it
+    old, new = _live_files(existing), transaction.adds
+    old_keys, new_keys = (
+        file_keys(
+            existing.resolver.keys(files.column("path").combine_chunks()),
+            files.column("deletionVector").combine_chunks(),
+        )
+        for files in (old, new)
+    )
+    removed = old.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
+    features = supported_features(source.protocol) - supported_features(existing.protocol)
+    protocol = with_features(existing.protocol, features)
+    cloned = {domain.domain for domain in transaction.domains} | {_TRACKING}
+    return dataclasses.replace(
+        transaction,
+        metrics={
+            **transaction.metrics,
+            "numRemovedFiles": removed.num_rows,
+            "removedFilesSize": total_size(removed),
+        },
+        adds=new.filter(pc.invert(pc.is_in(new_keys, value_set=old_keys))),
+        removes=removes_of([removed]),
+        reads=Reads(whole_table=True),
+        protocol=None if protocol == existing.protocol else protocol,
+        metadata=dataclasses.replace(transaction.metadata, id=existing.metadata.id),
+        domains=(
+            *transaction.domains,
+            *(
+                dataclasses.replace(domain, removed=True)
+                for name, domain in existing.domain_metadata().items()
+                if name not in cloned
+            ),
+        ),
+    )
 
 
 # --- shallow

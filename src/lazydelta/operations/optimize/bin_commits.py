@@ -86,6 +86,7 @@ class Run:
             version=max(self.versions, default=snapshot.version),
             versions=tuple(self.versions),
             metrics=self.totals.metrics(),
+            bins=len(self.totals.sizes),
             warnings=tuple(self.warnings),
         )
 

@@ -62,6 +62,8 @@ class OptimizeResult:
     """The committed versions, one for each batch of bins."""
     metrics: Mapping[str, int] = field(default_factory=dict)
     """Totals of `operationMetrics` of these commits, under the names of Delta Spark."""
+    bins: int = 0
+    """Groups of files that were rewritten together."""
     quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Overlap depth of each clustering column `before` and `after`: how many files a reader of one
     value opens, by the statistics of the log. Empty for a compaction."""

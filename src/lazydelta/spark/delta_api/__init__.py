@@ -1,4 +1,4 @@
-"""`DeltaTable` and its builders: the shape of `delta.tables`, over the verbs of this package."""
+"""`DeltaTable` and its builders: the API of `delta.tables` on stock PySpark."""
 
 from __future__ import annotations
 

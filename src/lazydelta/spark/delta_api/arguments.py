@@ -1,10 +1,10 @@
-"""Arguments of the familiar API: types are validated, and columns become SQL."""
+"""Arguments of the methods: types are validated, and columns become SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ArgumentError
 from lazydelta.spark.column_text import column_sql
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "as_assignments",
     "as_condition",
+    "as_names",
     "as_sql",
     "check_type",
     "qualifiers",
@@ -29,6 +30,20 @@ def check_type(name: str, value: object, kind: type, shown: str) -> None:
     """Refuse a value of another type; True is no integer."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ArgumentError(name, f"needs to be {shown} but got '{type(value)}'")
+
+
+def as_names(given: Iterable[object], what: str) -> tuple[str, ...]:
+    """Return names that are given one by one, or as one list.
+
+    Raises:
+        ArgumentError: One is no string.
+    """
+    names: tuple[Any, ...] = tuple(given)
+    if len(names) == 1 and isinstance(names[0], list | tuple):
+        names = tuple(names[0])
+    for name in names:
+        check_type(what, name, str, "a string")
+    return names
 
 
 def as_condition(condition: object, name: str = "condition") -> str | None:

@@ -13,6 +13,7 @@ from lazydelta.spark.delta_api.arguments import (
     qualifiers,
     without_alias,
 )
+from lazydelta.spark.delta_write_options import merges_schema
 from lazydelta.spark.dml import merge
 from lazydelta.spark.result_frames import merge_frame
 from lazydelta.spark.spark_errors import with_spark_errors
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     Assignments = Mapping[str, str | Column] | None
 
 __all__ = ["DeltaMergeBuilder"]
-
-_EVOLUTION = "spark.databricks.delta.schema.autoMerge.enabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +102,6 @@ class DeltaMergeBuilder:
 
         Raises the errors of `lazydelta.spark.merge(...).execute()`.
         """
-        setting = str(self.spark.conf.get(_EVOLUTION, "false"))
         source_alias = self._source_alias()
         target_alias = self.alias or ("target" if source_alias == "t" else "t")
         builder: Any = merge(
@@ -113,7 +111,7 @@ class DeltaMergeBuilder:
             self.on,
             target_alias=target_alias,
             source_alias=source_alias,
-            merge_schema=self.evolves or setting.lower() == "true",
+            merge_schema=self.evolves or merges_schema(self.spark),
         )
         for clause in self.clauses:
             builder = self._added(builder, clause, target_alias)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.spark.delta_api.arguments import as_condition, check_type
+from lazydelta.spark.delta_api.arguments import as_condition, as_names
 from lazydelta.spark.maintenance import optimize
 from lazydelta.spark.result_frames import optimize_frame
 from lazydelta.spark.spark_errors import with_spark_errors
@@ -36,8 +36,6 @@ class DeltaOptimizeBuilder:
 
     def executeZOrderBy(self, *cols: Any) -> DataFrame:  # noqa: N802
         """Sort the rows of the files along a Z-order curve of these columns."""
-        names = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
-        for name in names:
-            check_type("Z-order column", name, str, "a string")
-        result = optimize(self.spark, self.url, self.filter, z_order=tuple(names))
-        return optimize_frame(self.spark, result)
+        names = as_names(cols, "Z-order column")
+        result = optimize(self.spark, self.url, self.filter, z_order=names)
+        return optimize_frame(self.spark, result, is_z_order=True)

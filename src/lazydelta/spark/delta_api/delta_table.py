@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from lazydelta.errors import (
     ArgumentError,
     ConfigError,
-    TableNotFoundError,
     UnsupportedOperationError,
 )
 from lazydelta.operations import as_schema
@@ -47,6 +46,7 @@ from lazydelta.spark.table_names import (
     open_table,
     session_time,
     split_version,
+    table_exists,
 )
 from lazydelta.statements import TargetNames
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaTable"]
 
-_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 @with_spark_errors
@@ -113,11 +113,7 @@ class DeltaTable:
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:  # noqa: N802, N803
         """Whether there is a table at a path or URL."""
-        try:
-            open_table(sparkSession, identifier).snapshot()
-        except TableNotFoundError:
-            return False
-        return True
+        return table_exists(sparkSession, identifier)
 
     @classmethod
     def convertToDelta(  # noqa: N802
@@ -264,7 +260,7 @@ class DeltaTable:
     @staticmethod
     def allows_short_retention(spark: SparkSession) -> bool:
         """Whether the session allows VACUUM a retention that is shorter than the table's."""
-        return str(spark.conf.get(_CHECK, "true")).lower() == "false"
+        return str(spark.conf.get(_RETENTION_CHECK, "true")).lower() == "false"
 
     def restoreToVersion(self, version: int) -> DataFrame:  # noqa: N802
         """Make an older version the newest one."""
@@ -293,7 +289,7 @@ class DeltaTable:
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """Create a table at another path with the rows of this one."""
+        """Create a table at another path with the rows of this one, or replace a table there."""
         return self._cloned(target, isShallow, replace, properties, self.address.version)
 
     def cloneAtVersion(  # noqa: N802 - Delta's signature
@@ -370,15 +366,21 @@ class DeltaTable:
         check_type("target", target, str, "a string")
         check_type("isShallow", shallow, bool, "a boolean")
         check_type("replace", replace, bool, "a boolean")
-        if replace:
-            cure = (
-                "clone to a path without a table, or overwrite the table with lazydelta.spark.write"
-            )
-            raise UnsupportedOperationError("clone with replace=True", cure)
-        store, config = open_access(self.spark, target)
-        clone_table(self._table.snapshot(version), store, config, shallow=shallow, dry_run=False)
         if properties is not None:
             check_type("properties", properties, dict, "a dict")
+            for key, value in properties.items():
+                check_type("a key of properties", key, str, "a string")
+                check_type(f"the property {key}", value, str, "a string")
+        store, config = open_access(self.spark, target)
+        clone_table(
+            self._table.snapshot(version),
+            store,
+            config,
+            shallow=shallow,
+            dry_run=False,
+            replace=replace,
+        )
+        if properties is not None:
             open_table(self.spark, target).alter.set_properties(properties)
         return DeltaTable.forPath(self.spark, target)
 

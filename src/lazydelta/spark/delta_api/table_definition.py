@@ -9,7 +9,7 @@ from pyspark.sql import types as t
 
 from lazydelta.errors import ArgumentError, TableExistsError, TableNotFoundError
 from lazydelta.operations import as_schema, create_table
-from lazydelta.spark.delta_api.arguments import check_type
+from lazydelta.spark.delta_api.arguments import as_names, check_type
 from lazydelta.spark.delta_api.column_definitions import column_field
 from lazydelta.spark.spark_errors import with_spark_errors
 from lazydelta.spark.table_names import (
@@ -17,12 +17,12 @@ from lazydelta.spark.table_names import (
     default_location,
     find_name,
     open_access,
-    open_table,
     require_names,
+    table_exists,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
@@ -109,12 +109,12 @@ class TableDefinition:
 
     def partitionedBy(self, *cols: Any) -> Self:  # noqa: N802
         """Set the partition columns."""
-        self._options["partition_by"] = _names(cols, "partition column")
+        self._options["partition_by"] = as_names(cols, "partition column")
         return self
 
     def clusterBy(self, *cols: Any) -> Self:  # noqa: N802
         """Set the clustering columns."""
-        self._options["cluster_by"] = _names(cols, "clustering column")
+        self._options["cluster_by"] = as_names(cols, "clustering column")
         return self
 
     def property(self, key: str, value: str) -> Self:
@@ -136,7 +136,7 @@ class TableDefinition:
         if self._name is not None:
             require_names()
         url = self._url()
-        exists = _exists(self._spark, url)
+        exists = table_exists(self._spark, url)
         if exists and self._mode == "create":
             raise TableExistsError(self._name or url, "create")
         if not exists and self._mode == "replace":
@@ -159,21 +159,3 @@ class TableDefinition:
             raise ArgumentError("tableName", "or location must be given")
         known = find_name(self._spark, self._name)
         return default_location(self._spark, self._name) if known is None else known.url
-
-
-def _exists(spark: SparkSession, url: str) -> bool:
-    try:
-        open_table(spark, url).snapshot()
-    except TableNotFoundError:
-        return False
-    return True
-
-
-def _names(given: Iterable[Any], what: str) -> tuple[str, ...]:
-    """Return names that are given one by one, or as one list."""
-    names = tuple(given)
-    if len(names) == 1 and isinstance(names[0], list | tuple):
-        names = tuple(names[0])
-    for name in names:
-        check_type(what, name, str, "a string")
-    return names

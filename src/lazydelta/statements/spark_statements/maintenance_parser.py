@@ -254,7 +254,7 @@ class _Parser(StatementCursor):
             given["columns"] = self.in_parentheses()
         if not self.accept("using") or self.token.source.strip("`").lower() not in _FORMATS:
             return None
-        given["format"] = self.take().name.lower()
+        self.take()
         properties: dict[str, str] = {}
         while self.token.kind != "end" and not self.token.says("as", ";", "select", "with"):
             properties |= self.clause(given)

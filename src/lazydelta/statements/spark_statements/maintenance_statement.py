@@ -106,7 +106,6 @@ class CreateTable:
 
     target: TableName
     mode: Literal["create", "createIfNotExists", "replace", "createOrReplace"]
-    format: str
     columns: str | None = None
     """Column definitions; None for those of the query, or of the table at the location."""
     location: str | None = None

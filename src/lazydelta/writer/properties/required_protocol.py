@@ -42,6 +42,7 @@ _UNDECLARED = {
     "clustering": "lazydelta cannot declare clustering columns",
 }
 """Features that lazydelta writes to on existing tables, but cannot enable."""
+_CURE = "Leave out the property, the type or the name of the feature that requests it."
 _LENGTH_LIMITED = ("char(", "varchar(")
 _WRITABLE_TYPES = frozenset(
     {
@@ -93,9 +94,9 @@ def upgraded_protocol(
     new = names - supported
     unsupported = tuple(sorted(new - WRITER_FEATURES))
     if unsupported:
-        raise UnsupportedFeatureError(table, unsupported, "write")
+        raise UnsupportedFeatureError(table, unsupported, "upgrade", cure=_CURE)
     for feature in sorted(new & _UNDECLARED.keys()):
-        raise UnsupportedFeatureError(table, (feature,), "write", _UNDECLARED[feature])
+        raise UnsupportedFeatureError(table, (feature,), "upgrade", _UNDECLARED[feature], _CURE)
     protocol = with_features(protocol, sorted(names))
     return _with_versions(protocol, requested.min_reader_version, requested.min_writer_version)
 

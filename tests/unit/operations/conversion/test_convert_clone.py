@@ -15,12 +15,14 @@ import pytest
 
 import lazydelta as ld
 from lazydelta.errors import (
+    AppendOnlyError,
     ConfigError,
     DataFileError,
     PathNotAllowedError,
     SchemaError,
     TableExistsError,
     UnsupportedFeatureError,
+    UnsupportedOperationError,
     VersionNotCommittedError,
 )
 
@@ -225,6 +227,33 @@ def test_clones_onto_existing_tables_are_refused_and_delete_nothing(source, tmp_
     assert (tmp_path / "new" / occupied).read_bytes() == b"precious"
     left = [p for p in (tmp_path / "new").rglob("*") if p.is_file()]
     assert left == [tmp_path / "new" / occupied]
+
+
+def test_a_shallow_clone_replaces_a_table(source, tmp_path):
+    ld.Table.create(tmp_path / "t", "x bigint", cluster_by=["x"]).write({"x": [1]})
+    first = ld.Table.open(tmp_path / "t", config=ld.Config(allowed_roots=[source.url]))
+    table_id = first.metadata.id
+    source.clone(tmp_path / "t", replace=True, version=1)
+    assert source.clone(tmp_path / "t", replace=True, dry_run=True).version == 3
+    assert source.clone(tmp_path / "t", replace=True).version == 3
+    clone = ld.Table.open(tmp_path / "t", config=ld.Config(allowed_roots=[source.url]))
+    assert rows(clone) == rows(source) == theirs(tmp_path / "t")
+    assert (clone.metadata.id, clone.snapshot().clustering_columns()) == (table_id, [])
+    again = clone.history(1)[0].raw["operationMetrics"]
+    assert (again["numRemovedFiles"], again["sourceNumOfFiles"]) == ("2", "4")
+    assert clone.snapshot(1).schema.names == ("x",)
+    clone.write({"id": [99], "p": ["new"]})
+    source.clone(tmp_path / "t", replace=True)
+    assert rows(clone) == rows(source)
+    assert source.clone(tmp_path / "new", replace=True).version == 0
+
+
+def test_a_clone_over_a_table_that_cannot_be_replaced_is_refused(source, tmp_path):
+    ld.write(tmp_path / "t", {"x": [1]}, properties={"delta.appendOnly": "true"})
+    with pytest.raises(AppendOnlyError, match="CLONE"):
+        source.clone(tmp_path / "t", replace=True)
+    with pytest.raises(UnsupportedOperationError, match="clone it shallow"):
+        source.clone(tmp_path / "t", replace=True, shallow=False)
 
 
 def test_row_tracking_is_refused(tmp_path):
