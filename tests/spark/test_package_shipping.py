@@ -6,18 +6,21 @@ import subprocess
 import sys
 import textwrap
 
+import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
+from pyspark.errors import PythonException
 
 import lazydelta.spark as lds
 from lazydelta.errors import ExecutorPackageError
 from lazydelta.spark import package_shipping
 from lazydelta.spark.package_shipping import packed
+from lazydelta.spark.spark_errors import raises_spark_errors
 
 
-def run_elsewhere(tmp_path, prelude):
+def run_elsewhere(tmp_path, prelude, value=(1, 2)):
     """Unpickle and call a packed value in a process that does not have this package."""
-    (tmp_path / "task").write_bytes(cloudpickle.dumps(packed([1, 2])))
+    (tmp_path / "task").write_bytes(cloudpickle.dumps(packed(value)))
     code = f"""
         import pickle, sys
         {prelude}
@@ -36,6 +39,29 @@ def test_a_missing_package_is_named_with_the_cure(tmp_path):
     found = run_elsewhere(tmp_path, "sys.modules['lazydelta'] = None")
     assert "lazydelta is not installed for" in found
     assert "lazydelta.spark.ship(spark)" in found
+
+
+def test_a_missing_dependency_is_named_and_not_shipped(tmp_path):
+    found = run_elsewhere(tmp_path, "sys.modules['pyarrow'] = None", pa.int64())
+    assert "pyarrow is not installed for" in found
+    assert "pip install 'lazydelta[spark]'" in found
+    assert "ship" not in found
+
+
+@pytest.mark.parametrize(
+    "reported",
+    [
+        "Traceback (most recent call last):\nModuleNotFoundError: No module named 'pyarrow'",
+        "[PACKAGE_NOT_INSTALLED] PyArrow >= 18.0.0 must be installed; however, it was not found.",
+    ],
+)
+def test_a_job_without_pyarrow_on_executors_is_a_typed_error(reported):
+    @raises_spark_errors
+    def job():
+        raise PythonException(reported)
+
+    with pytest.raises(ExecutorPackageError, match=r"pyarrow is not installed .* PYSPARK_PYTHON"):
+        job()
 
 
 def test_another_version_is_named(tmp_path):
