@@ -119,7 +119,8 @@ class LazyDeltaSource(DataSource):
         if schema.simpleString() != expected:
             reason = (
                 f"the table's is {expected}; omit it and use the option columns. "
-                "If the table changed since CREATE TABLE, create it again."
+                "If the table changed since CREATE TABLE or attach, repeat that, or use "
+                "lazydelta.spark.sql."
             )
             raise ConfigError("schema", reason)
 
