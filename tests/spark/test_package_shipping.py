@@ -15,18 +15,19 @@ import lazydelta.spark as lds
 from lazydelta.errors import ExecutorPackageError
 from lazydelta.spark import package_shipping
 from lazydelta.spark.package_shipping import packed
+from lazydelta.spark.source import source_named
 from lazydelta.spark.spark_errors import raises_spark_errors
 
 
-def run_elsewhere(tmp_path, prelude, value=(1, 2)):
+def run_elsewhere(tmp_path, prelude, value=(1, 2), *, pack=packed):
     """Unpickle and call a packed value in a process that does not have this package."""
-    (tmp_path / "task").write_bytes(cloudpickle.dumps(packed(value)))
+    (tmp_path / "task").write_bytes(cloudpickle.dumps(pack(value)))
     code = f"""
         import pickle, sys
         {prelude}
-        with open({str(tmp_path / "task")!r}, "rb") as file:
-            task = pickle.load(file)
         try:
+            with open({str(tmp_path / "task")!r}, "rb") as file:
+                task = pickle.load(file)
             print(task())
         except RuntimeError as error:
             print(error)
@@ -39,6 +40,14 @@ def test_a_missing_package_is_named_with_the_cure(tmp_path):
     found = run_elsewhere(tmp_path, "sys.modules['lazydelta'] = None")
     assert "lazydelta is not installed for" in found
     assert "lazydelta.spark.ship(spark)" in found
+
+
+@pytest.mark.spark4
+def test_the_format_of_a_stream_says_so_too(tmp_path):
+    options = {"path": str(tmp_path)}  # Spark unpickles the instance where it plans the stream
+    missing = "sys.modules['lazydelta'] = None"
+    found = run_elsewhere(tmp_path, missing, options, pack=source_named())
+    assert "lazydelta is not installed for" in found
 
 
 def test_a_missing_dependency_is_named_and_not_shipped(tmp_path):

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["LazyDeltaSource", "source_named"]
 
 
-class LazyDeltaSource(DataSource):
+class LazyDeltaSource(Packed, DataSource):
     """A Delta table; `SourceOptions` and `SinkOptions` have the options."""
 
     _pinned: SerializedSnapshot | None = None
