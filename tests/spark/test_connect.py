@@ -268,10 +268,11 @@ _DAMAGED = """
 import lazydelta.spark as lds
 
 lds.register(spark)
-url, absent = args
+url, missing, absent = args
 for door, run in {
     "read": lambda: lds.read(spark, url, path="arrow").collect(),
     "native": lambda: lds.read(spark, url, path="native").collect(),
+    "missing": lambda: lds.read(spark, missing, path="native"),
     "format": lambda: spark.read.format("lazydelta").load(url).collect(),
     "delete": lambda: lds.delete(spark, url, "id = 1"),
     "absent": lambda: lds.read(spark, absent),
@@ -289,15 +290,19 @@ def test_errors_through_connect_are_short_and_typed(connect, tmp_path):
     Table.open(tmp_path / "t").write({"id": [1, 2], "v": [1, 1]})
     (file,) = (tmp_path / "t").glob("*.parquet")
     file.write_bytes(b"no Parquet" * 100)
-    found = connect.run(_DAMAGED, tmp_path / "t", tmp_path / "absent")
+    Table.open(tmp_path / "missing").write({"id": [1]})
+    next((tmp_path / "missing").glob("*.parquet")).unlink()
+    found = connect.run(_DAMAGED, tmp_path / "t", tmp_path / "missing", tmp_path / "absent")
     expected = dict.fromkeys(("read", "format", "delete"), "lazydelta.errors.DataFileError: ")
     expected |= {"native": "DataFileError: cannot read ", "absent": "TableNotFoundError: "}
+    expected |= {"missing": "DataFileNotFoundError: part-"}
     expected |= {"column": "ColumnNotFoundError: ", "option": "lazydelta.errors.ConfigError: "}
     for door, text in expected.items():
         assert text in found[door], door
-        assert file.name in found[door] or door in ("absent", "column", "option"), door
+        assert file.name in found[door] or door not in ("read", "native", "format", "delete"), door
         assert "Traceback" not in found[door], door
-        assert len(found[door].partition("JVM stacktrace")[0]) < 1000, door
+        assert len(found[door]) < 1000, door
+    assert "is not a Parquet file" in found["native"]
 
 
 _VERBS = """

@@ -118,7 +118,9 @@ def test_table_properties_are_no_options_of_the_format():
     ("options", "arguments", "message"),
     [
         ({"dataChange": False}, {}, "dataChange: false is not supported"),
-        ({"mergeschem": True}, {}, "no such option"),
+        ({"mergeschem": True}, {}, r"no such option; did you mean mergeSchema\?"),
+        ({"versionAsOf": 1}, {}, "versionAsOf: pins a version, which can only be read"),
+        ({"columns": "id"}, {}, "columns: is an option of reads"),
         ({"partitionOverwriteMode": "all"}, {}, "must be static or dynamic"),
         ({"replaceWhere": "id = 1"}, {"where": "id = 2"}, "as an argument and as an option"),
         ({"path": "/x"}, {}, "is an argument of write"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 
 import lazydelta as ld
 import lazydelta.spark as executors
@@ -275,9 +276,12 @@ def test_a_plan_without_a_job(spark, numbers):
     assert (plan.residual_condition, plan.files) == ("t.v < s.v", 1)
     assert plan.match_columns == ("id", "v")
     assert plan.deletion_vectors
-    unknown = executors.merge(spark, numbers, rows, "soundex(t.id) = soundex(s.id)")
+    unknown = executors.merge(spark, numbers, rows, "soundex(string(t.id)) = soundex(string(s.id))")
     plan = unknown.when_matched_delete().explain()
-    assert (plan.key, plan.residual_condition) == ((), "soundex(t.id) = soundex(s.id)")
+    assert (plan.key, plan.residual_condition) == (
+        (),
+        "soundex(string(t.id)) = soundex(string(s.id))",
+    )
     assert plan.files == 2
 
 
@@ -298,6 +302,20 @@ def test_values_are_cast_as_spark_assigns_them(spark, numbers):
         executors.update(spark, numbers, {"v": "'1'"}, "id = 1")
     with pytest.raises(Exception, match="CAST_OVERFLOW"):
         executors.update(spark, numbers, {"v": "1e30D"}, "id = 1")
+
+
+@pytest.mark.parametrize(
+    ("on", "where"), [("t.nope = s.id", None), ("t.id = s.id", "s.nope"), ("t.id = s.id", "t.nope")]
+)
+def test_a_wrong_column_of_a_condition_is_found_before_the_source_is_computed(
+    spark, numbers, on, where
+):
+    computed = source(spark, (1, 1)).selectExpr("id", "assert_true(id < 0) IS NULL AS v")
+    merge = executors.merge(spark, numbers, computed, on).when_matched_delete(where)
+    for call in (merge.explain, merge.execute):
+        with pytest.raises(AnalysisException, match=r"`nope` cannot be resolved") as caught:
+            call()
+        assert "lazydelta" not in str(caught.value)
 
 
 def test_requests_that_are_refused_before_any_job(spark, numbers):

@@ -73,7 +73,8 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_committed(sinks, tmp_pa
     writer = sinks.range(0, 9, 1, 1).selectExpr("id", "cast(id AS int) AS n").write
     with pytest.raises(PySparkException, match="small"):
         writer.format("lazydelta").mode("append").save(url)
-    with pytest.raises(PySparkException, match="column 'x': not in the table"):
+    cure = r"column 'x': not in the table[^.]*The option mergeSchema=true adds new columns"
+    with pytest.raises(PySparkException, match=cure):
         sinks.sql("SELECT 1 AS x").write.format("lazydelta").mode("append").save(url)
     with pytest.raises(PySparkException, match="lazydelta has no such option"):
         writer.format("lazydelta").mode("append").option("accountKey", "hush").save(url)
@@ -86,7 +87,8 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_committed(sinks, tmp_pa
         ({"merge_schema": "true", "overwrite_schema": "true"}, "give one of them"),
         ({"overwrite_schema": "true"}, "replaces all rows"),
         ({"replace_where": "id = 1"}, "needs mode"),
-        ({"txn_app_id": "a"}, "app_version"),
+        ({"txn_app_id": "a"}, "txnAppId: and txnVersion need each other"),
+        ({"txn_version": "1"}, "txnAppId: and txnVersion need each other"),
         ({"merge_schema": "perhaps"}, "true or false"),
         ({"properties": "[1]"}, "JSON object of strings"),
         ({"target_file_size": "much"}, "must be a size"),

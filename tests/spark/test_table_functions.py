@@ -85,6 +85,26 @@ def test_an_error_is_one_line(sql, url):
     assert "Traceback" not in str(e.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((), r"takes \(path, start, end\) and was called otherwise: missing .*'path'"),
+        (("/t", 0, 1, 2), "too many positional arguments"),
+        ((None,), "path must be a string, not None"),
+        (("/t", "2026-05-01"), "start must be an integer, not '2026-05-01'"),
+    ],
+)
+def test_wrong_arguments_are_a_typed_error(given, message):
+    with pytest.raises(ArgumentError, match=message):
+        _Changes(None).check_call(*given)
+
+
+def test_a_missing_argument_is_one_line(sql):
+    with pytest.raises(PySparkException, match="ArgumentError: the function takes") as e:
+        sql("SELECT * FROM delta_history()")
+    assert "Traceback" not in str(e.value)
+
+
 def test_changes_of_many_rows_name_the_way_that_distributes(url, monkeypatch):
     monkeypatch.setattr(tuning, "FUNCTION_ROWS", 2)
     with pytest.raises(ArgumentError, match="at most 2 rows, in one task"):

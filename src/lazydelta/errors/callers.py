@@ -144,7 +144,8 @@ class ExecutorPackageError(DeltaError, ImportError):
     def __str__(self) -> str:
         return (
             f"executors cannot run lazydelta: {', '.join(self.problems)}. Run `pip install "
-            "'lazydelta[spark]'` there, in the version of the driver."
+            "'lazydelta[spark]'` there, in the version of the driver, or set PYSPARK_PYTHON to a "
+            "Python that has it."
         )
 
 

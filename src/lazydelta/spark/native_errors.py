@@ -72,7 +72,9 @@ def _of_connect(convert: Callable[..., Any]) -> Callable[..., Any]:
         match = _FAILED.search(str(found))
         if match is None:
             return found
-        cause = _CAUSE.search(str(found))
+        # Known to PySpark, whether or not the session shows it.
+        stack = found.getStackTrace() if hasattr(found, "getStackTrace") else None
+        cause = _CAUSE.search(stack or str(found))
         return _of_table(match, None if cause is None else cause[1]) or found
 
     return converted

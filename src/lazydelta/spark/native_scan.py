@@ -201,13 +201,15 @@ class NativeScan:
         reader = spark.read.format("parquet").schema(schema).options(**_OPTIONS)
         frames = []
         with self._listing(spark):
-            for group in self.groups:
-                try:
+            try:
+                for group in self.groups:
                     scan = reader.load(group.paths)
-                except AnalysisException as error:
-                    raise self._missing(error) from None
-                frames.append(scan.select(*(self._column(n, group) for n in self.names)))
-        return reduce(lambda a, b: a.unionAll(b), frames)
+                    frames.append(scan.select(*(self._column(n, group) for n in self.names)))
+                united = reduce(lambda a, b: a.unionAll(b), frames)
+                _ = united.schema  # Spark Connect looks for the files here, and keeps the plan
+            except AnalysisException as error:
+                raise self._missing(error) from None
+        return united
 
     def _listing(self, spark: SparkSession) -> AbstractContextManager[None]:
         # On an object store each file is a request: Spark's tasks send them side by side.

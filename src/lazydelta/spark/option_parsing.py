@@ -11,6 +11,7 @@ import pkgutil
 import re
 from collections.abc import Callable
 from dataclasses import fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from lazydelta.errors import ConfigError, redact
@@ -48,7 +49,7 @@ _CURE = (
     "Put credentials in the environment of the executors, or in a JSON file on each of them "
     "that the option storageOptionsFile names."
 )
-_UNKNOWN = f"lazydelta has no such option. {_CURE}"
+_UNKNOWN = "lazydelta has no such option"
 _PROPERTY = (
     "is a table property, not an option: the option properties takes them as a JSON object, and "
     "lazydelta.spark.write by name"
@@ -57,7 +58,8 @@ _NO_PATH = {
     "load()": "create the name by lazydelta.spark.sql: Spark keeps no location of one created "
     "with a list of columns, AS SELECT, writeTo or saveAsTable",
     "save()": "write by lazydelta.spark.sql or lazydelta.spark.write: Spark passes none with "
-    "AS SELECT, writeTo, saveAsTable, and an INSERT whose rows have exactly the table's columns",
+    "AS SELECT, writeTo, toTable, saveAsTable, and an INSERT whose rows have exactly the table's "
+    "columns",
 }
 PINNED_PATH = re.compile(r"(?P<path>.+)@v(?P<version>\d+)")
 """Delta's notation for a version of a table."""
@@ -68,7 +70,12 @@ _PROVIDER, _GIVEN = "provider", "option."
 
 
 def parse_options(
-    kind: type[Any], options: Mapping[str, str], parsers: Mapping[str, OptionParser], *, call: str
+    kind: type[Any],
+    options: Mapping[str, str],
+    parsers: Mapping[str, OptionParser],
+    *,
+    call: str,
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return values for the fields of a dataclass from options with their names in camelCase.
 
@@ -77,6 +84,7 @@ def parse_options(
         options: As Spark passes them.
         parsers: How to parse a field that is not a plain string.
         call: The call that takes the path, for the error.
+        elsewhere: Names in lower case that other calls take, with the reason to refuse them here.
 
     Raises:
         ConfigError: An unknown name, an invalid value, or a path that is missing or holds a secret.
@@ -94,13 +102,24 @@ def parse_options(
         if field is None and name.lower().startswith("delta."):
             raise ConfigError(name, _PROPERTY)
         if field is None:
-            raise ConfigError(redact(name) if name.isprintable() else repr(name), _UNKNOWN)
+            reason = elsewhere.get(name.lower()) or _unknown(name, known)
+            raise ConfigError(redact(name) if name.isprintable() else repr(name), reason)
         given[field] = parsers.get(field, _string)(camel_case(field), value.strip())
     if not given.get("path"):
         raise ConfigError("path", f"is missing: give it to {call}, or {_NO_PATH[call]}")
     if redact(given["path"]) != given["path"]:
         raise ConfigError("path", f"{given['path']}: plans would show the secret. {_CURE}")
     return given
+
+
+def _unknown(name: str, known: Mapping[str, str]) -> str:
+    """Return why a name is refused, with the option that it resembles."""
+    from difflib import get_close_matches  # slow to import
+
+    near = get_close_matches(name.lower(), known, n=1, cutoff=0.75)
+    if near:
+        return f"{_UNKNOWN}; did you mean {camel_case(known[near[0]])}?"
+    return f"{_UNKNOWN}. {_CURE}"
 
 
 def is_catalog_table(options: Mapping[str, str]) -> bool:

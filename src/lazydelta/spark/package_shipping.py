@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import cloudpickle
 
 from lazydelta.errors import ExecutorPackageError
+from lazydelta.spark.spark_errors import raises_spark_errors
 from lazydelta.spark.spark_releases import add_package, collect_arrow
 
 if TYPE_CHECKING:
@@ -52,17 +53,20 @@ def packed(value: Any) -> Callable[[], Any]:
         import pkgutil
         import sys
 
-        cure = "Call lazydelta.spark.ship(spark), or set PYSPARK_PYTHON to a Python that has it."
+        cure = "Call lazydelta.spark.ship(spark)"
         try:
             found = pkgutil.resolve_name("lazydelta:__version__")
             problem = f"lazydelta {found} on this executor, {version} on the driver"
             if found == version:
                 return pickle.loads(data)  # noqa: S301 - our own task
         except ModuleNotFoundError as error:
-            problem = f"{error.name} is not installed for {sys.executable} on this executor"
+            name = str(error.name).partition(".")[0]
+            problem = f"{name} is not installed for {sys.executable} on this executor"
+            if name != "lazydelta":  # a dependency, which `ship` does not send
+                cure = "Run `pip install 'lazydelta[spark]'` there"
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         sys.tracebacklimit = 0  # for Spark 3.5; see `spark_releases.hide_traceback`
-        raise RuntimeError(f"{problem}. {cure}")
+        raise RuntimeError(f"{problem}. {cure}, or set PYSPARK_PYTHON to a Python that has it.")
 
     return unpack
 
@@ -86,6 +90,7 @@ class Packed:
         return rebuild, ()
 
 
+@raises_spark_errors
 def ship(spark: SparkSession) -> None:
     """Send this package to the executors of a session, and check that they can import it.
 

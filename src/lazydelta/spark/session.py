@@ -35,6 +35,10 @@ _CONF = {
     "spark.sql.ansi.enabled": "true",  # row changes require it; not the default of Spark 3.5
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+_CONNECT_CONF = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.connect.serverStacktrace.enabled": "false",
+}
 
 
 def local_session(
@@ -76,7 +80,8 @@ def local_session(
 def connect_session(url: str, *, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Return a session of a Spark Connect server.
 
-    A process has either Connect sessions or a classic one.
+    A process has either Connect sessions or a classic one. Errors come without the Java stack of
+    the server, as in a classic session; `conf` may turn it on.
 
     Args:
         url: The server, `sc://host:port/;options`.
@@ -98,7 +103,7 @@ def connect_session(url: str, *, conf: Mapping[str, str] | None = None) -> Spark
     except OSError as error:
         raise ConfigError("remote", f"no Spark Connect server at {host}:{port}: {error}") from None
     session = SparkSession.builder.remote(url).getOrCreate()
-    for key, value in {"spark.sql.session.timeZone": "UTC", **(conf or {})}.items():
+    for key, value in {**_CONNECT_CONF, **(conf or {})}.items():
         try:
             session.conf.set(key, value)
         except PySparkException as error:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark import TaskContext
 
-from lazydelta.errors import ConfigError, InternalError
+from lazydelta.errors import ConfigError, InternalError, SchemaMismatchError
 from lazydelta.operations import WriteResult, WrittenRows, plan_write
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.package_shipping import Packed
@@ -138,7 +138,11 @@ def _plan(options: SinkOptions, schema: t.StructType, request: WriteRequest) -> 
     """Return the write, planned on the latest version; None if it is already applied."""
     location = options.location()
     store = location.open()
-    writing = plan_write(store, location.config, incoming_schema(schema, store.root), request)
+    try:
+        writing = plan_write(store, location.config, incoming_schema(schema, store.root), request)
+    except SchemaMismatchError as error:
+        cure = error.cure.replace('schema_mode="merge"', "The option mergeSchema=true")
+        raise replace(error, cure=cure) from None
     if isinstance(writing, WriteResult):
         return None
     location = TableLocation.of(store, location.config, location.options_file)

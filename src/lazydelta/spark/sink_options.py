@@ -5,7 +5,7 @@ The names are those of Delta on Spark, where it has the option.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from lazydelta.config import Config, WriteOptions
@@ -22,6 +22,7 @@ from lazydelta.spark.option_parsing import (
     string_map,
 )
 from lazydelta.spark.serialized_snapshot import TableLocation
+from lazydelta.spark.source_options import SourceOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +70,7 @@ class SinkOptions:
         Raises:
             ConfigError: An unknown name or an invalid value.
         """
-        parsed = cls(**parse_options(cls, options, _PARSERS, call="save()"))
+        parsed = cls(**parse_options(cls, options, _PARSERS, call="save()", elsewhere=_OF_READS))
         if parsed.storage_options_file is None:
             return replace(parsed, storage_options_file=options_file)
         return parsed
@@ -99,6 +100,8 @@ class SinkOptions:
         if self.partition_overwrite_mode == "dynamic":
             reason = "dynamic needs lazydelta.spark.write(df, url, 'overwrite', options={...})"
             raise ConfigError("partitionOverwriteMode", reason)
+        if (self.txn_app_id is None) != (self.txn_version is None):
+            raise ConfigError("txnAppId", "and txnVersion need each other: give both of them")
         if self.merge_schema and self.overwrite_schema:
             raise ConfigError("overwriteSchema", "excludes mergeSchema: give one of them")
         schema_mode: SchemaMode = "merge" if self.merge_schema else None
@@ -143,4 +146,12 @@ _PARSERS: dict[str, OptionParser] = {
     "max_records_per_file": integer(1),
     "data_change": _data_change,
     "target_file_size": size,
+}
+_OF_READS = {
+    **{
+        one.name.replace("_", ""): "is an option of reads"
+        for one in fields(SourceOptions)
+        if one.metadata.get("option", True)
+    },
+    **dict.fromkeys(("versionasof", "timestampasof"), "pins a version, which can only be read"),
 }

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["LazyDeltaSource", "source_named"]
 
 
-class LazyDeltaSource(DataSource):
+class LazyDeltaSource(Packed, DataSource):
     """A Delta table; `SourceOptions` and `SinkOptions` have the options."""
 
     _pinned: SerializedSnapshot | None = None
@@ -119,7 +119,8 @@ class LazyDeltaSource(DataSource):
         if schema.simpleString() != expected:
             reason = (
                 f"the table's is {expected}; omit it and use the option columns. "
-                "If the table changed since CREATE TABLE, create it again."
+                "If the table changed since CREATE TABLE or attach, repeat that, or use "
+                "lazydelta.spark.sql."
             )
             raise ConfigError("schema", reason)
 

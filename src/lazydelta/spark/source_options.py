@@ -101,14 +101,16 @@ class SourceOptions:
 
     def refuse_stream_options(self) -> None:
         """Refuse options of streams and, unless it is one, of change feeds."""
-        names = [*_STREAM_ONLY, *(() if self.read_change_feed else _RANGE)]
-        self._refuse(names, "is an option of readStream")
+        self._refuse(_STREAM_ONLY, "is an option of readStream")
+        if not self.read_change_feed:
+            self._refuse(_START, "needs readChangeFeed=true, or readStream")
+            self._refuse(_END, "needs readChangeFeed=true")
 
     def refuse_batch_options(self) -> None:
         """Refuse options of batch reads."""
         self._refuse(_BATCH_ONLY, "is not an option of a stream, which follows the table")
 
-    def _refuse(self, names: tuple[str, ...] | list[str], reason: str) -> None:
+    def _refuse(self, names: tuple[str, ...], reason: str) -> None:
         defaults = {one.name: one.default for one in fields(self)}
         for name in names:
             if getattr(self, name) != defaults[name]:
@@ -127,8 +129,9 @@ _STREAM_ONLY = (
     "ignore_deletes",
     "skip_change_commits",
 )
-_RANGE = ("starting_version", "starting_timestamp", "ending_version", "ending_timestamp")
-_BATCH_ONLY = ("version_as_of", "timestamp_as_of", "ending_version", "ending_timestamp")
+_START = ("starting_version", "starting_timestamp")
+_END = ("ending_version", "ending_timestamp")
+_BATCH_ONLY = ("version_as_of", "timestamp_as_of", *_END)
 
 
 def _start(name: str, value: str) -> int:

@@ -6,6 +6,7 @@ one of Spark's exceptions are an instance of that too, with the error condition 
 
 from __future__ import annotations
 
+import re
 from functools import cache, wraps
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -21,6 +22,7 @@ from lazydelta.errors import (
     AlterationError,
     ColumnNotFoundError,
     DeltaError,
+    ExecutorPackageError,
     QueryError,
     SchemaMismatchError,
     TableExistsError,
@@ -54,17 +56,26 @@ _SPARK: dict[type[DeltaError], tuple[type[PySparkException], str | None]] = {
 }
 """Spark's exception, and Delta's error condition where there is one for all causes."""
 _FEATURES = {"read": "FOR_READ", "write": "FOR_WRITE", "upgrade": "IN_CONFIG"}
+_NO_ARROW = re.compile(r"No module named '(pyarrow|pandas|numpy)\b|(Py[Aa]rrow) >= \S+ must be")
+"""What Spark's own worker reports before it unpickles a task of this package."""
 
 
 def raises_spark_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function so that its errors are Spark's exceptions too."""
+    """Decorate a function so that its errors are Spark's exceptions too.
+
+    Jobs of the function that fail because executors have no pyarrow raise `ExecutorPackageError`.
+    """
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
-        except PySparkException:
-            raise
+        except PySparkException as error:
+            missing = None if isinstance(error, DeltaError) else _NO_ARROW.search(str(error))
+            if missing is None:
+                raise
+            name = (missing[1] or missing[2]).lower()
+            raise ExecutorPackageError((f"{name} is not installed for their Python",)) from None
         except tuple(_SPARK) as error:
             raise _both(error).with_traceback(error.__traceback__) from error.__cause__
 

@@ -8,6 +8,7 @@ beyond `tuning.FUNCTION_ROWS` the only one.
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.functions import udtf
@@ -26,7 +27,7 @@ from lazydelta.spark.worker_errors import one_line_errors, reports_typed_errors
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -40,6 +41,7 @@ _FILES = (
     "numRecords bigint, hasDeletionVector boolean"
 )
 _TOO_MANY = "returns at most {:,} rows, in one task: use lazydelta.spark.changes for more"
+_INTEGERS = ("limit", "start", "end")
 _HEALTH = "check string, severity string, message string, cure string, cost string"
 
 
@@ -61,12 +63,18 @@ def _by_value(base: type[_Function], options_file: str | None, *, analyzed: bool
 
     class Function:
         def eval(self, *given: Any, **named: Any) -> Iterator[tuple[Any, ...]]:
-            yield from build().eval(*given, **named)
+            function = build()
+            function.check_call(*given, **named)
+            yield from function.eval(*given, **named)
 
     class AnalyzedFunction(Function):
         @staticmethod
         def analyze(*given: AnalyzeArgument, **named: AnalyzeArgument) -> AnalyzeResult:
-            return build().analyze(*given, **named)
+            function = build()
+            function.check_call(
+                *(one.value for one in given), **{name: one.value for name, one in named.items()}
+            )
+            return function.analyze(*given, **named)
 
     return AnalyzedFunction if analyzed else Function
 
@@ -74,12 +82,30 @@ def _by_value(base: type[_Function], options_file: str | None, *, analyzed: bool
 class _Function:
     """A function of a table."""
 
+    eval: Callable[..., Iterator[tuple[Any, ...]]]
+
     def __init__(self, options_file: str | None) -> None:
         self._options_file = options_file
 
+    @reports_typed_errors
+    def check_call(self, *given: Any, **named: Any) -> None:
+        """Refuse arguments that the function does not take.
+
+        Raises:
+            ArgumentError: An argument is missing, unknown, or of another type.
+        """
+        signature = inspect.signature(self.eval)
+        usage = f"the function takes ({', '.join(signature.parameters)})"
+        try:
+            bound = signature.bind(*given, **named)
+        except TypeError as error:
+            raise ArgumentError(usage, f"and was called otherwise: {error}") from None
+        for name, value in bound.arguments.items():
+            kind, text = (int, "an integer") if name in _INTEGERS else (str, "a string")
+            if not isinstance(value, kind) and (value is not None or name == "path"):
+                raise ArgumentError(name, f"must be {text}, not {value!r}: {usage}")
+
     def _table(self, path: str) -> Table:
-        if not isinstance(path, str):
-            raise ArgumentError("path", "must be the location of a table, as a string")
         config = Config.from_env()
         location = TableLocation(root=path, config=config, options_file=self._options_file)
         return Table(location.open(), config)

@@ -82,6 +82,7 @@ class SparkClauses:
         Raises:
             ConfigError: There is no clause, or two assignments of one column.
             ColumnNotFoundError: An assignment names a column that the table does not have.
+            AnalysisException: A condition names a column that neither side has.
         """
         if not request.clauses:
             raise ConfigError("merge", "needs a clause, as in .when_matched_update(...)")
@@ -96,7 +97,7 @@ class SparkClauses:
                 is_update = clause.action == "update"
                 tree = assignment_tree(assigned, schema, is_update=is_update)
             numbered.append(NumberedClause(number=number, clause=clause, tree=tree))
-        return cls(
+        plan = cls(
             spark=spark,
             snapshot=snapshot,
             request=request,
@@ -104,6 +105,22 @@ class SparkClauses:
             definition=definition,
             clauses=tuple(numbered),
         )
+        plan._resolve_conditions(source)
+        return plan
+
+    def _resolve_conditions(self, source: DataFrame) -> None:
+        """Let Spark find the columns of all conditions, before it computes the source.
+
+        The rows that are joined later have columns of ours, which Spark's error would suggest.
+        """
+        schema = read_schema(self.snapshot, None)
+        old = self.spark.createDataFrame([], schema).alias(self.request.target_alias)
+        new = source.alias(self.request.source_alias)
+        both = old.join(new, f.expr(shown_sql(self.request.on)))
+        sides = {"matched": both, "not_matched": new, "not_matched_by_source": old}
+        for kind, rows in sides.items():
+            where = [one.where for one in self.of_kind(kind) if one.where is not None]
+            _ = rows.select(*(f.expr(sql).alias(str(n)) for n, sql in enumerate(where))).schema
 
     def of_kind(self, kind: str) -> list[NumberedClause]:
         """Return the clauses of a kind, in order."""
