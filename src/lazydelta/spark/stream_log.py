@@ -60,14 +60,22 @@ class StreamLog:
         self.snapshot = snapshot
         self._options = options
         self._table = snapshot.store.root
+        self._validated: dict[int, StreamCommit] = {}
 
     def commits(self, first: int, last: int | None = None) -> Sequence[LogFile]:
         """Return the commits from one version to another, or to the latest.
+
+        Validated commits are listed once. Those before `first` belong to earlier batches, and are
+        forgotten.
 
         Raises:
             VersionCleanedUpError: Log cleanup removed commits that the stream has not read.
             LogGapError: A commit is missing.
         """
+        validated = {n: commit for n, commit in self._validated.items() if n >= first}
+        self._validated = validated
+        if last is not None and all(n in validated for n in range(first, last + 1)):
+            return [validated[n].file for n in range(first, last + 1)]
         files = list_log(self.snapshot.store, from_version=first, to_version=last)
         commits = [file for file in files if file.kind is LogFileKind.COMMIT]
         if commits and commits[0].version > first:
@@ -79,13 +87,16 @@ class StreamLog:
         return commits
 
     def validate(self, file: LogFile) -> StreamCommit:
-        """Return the files that the stream reads from a commit.
+        """Return the files that the stream reads from a commit, which is read once.
 
         Raises:
             StreamChangesError: It deletes or updates rows, and no option allows that.
             StreamSchemaError: Its schema is incompatible with that of the stream.
             UnsupportedFeatureError: It enables a reader feature that lazydelta does not support.
         """
+        known = self._validated.get(file.version)
+        if known is not None and known.file == file:
+            return known
         own = self.snapshot
         (commit,) = read_commits(own.store, own.config, [file], every_file=True)
         self._check_actions(file, commit.other_actions)
@@ -96,7 +107,8 @@ class StreamLog:
             )
         elif commit.removes.num_rows:
             sizes = self._with_removes(file, sizes)
-        return StreamCommit(file=file, sizes=sizes)
+        self._validated[file.version] = StreamCommit(file=file, sizes=sizes)
+        return self._validated[file.version]
 
     def check_snapshot(self, snapshot: SnapshotState) -> None:
         """Refuse a version whose schema is incompatible with that of the stream."""
