@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.errors import PythonException
 
@@ -39,6 +42,19 @@ def test_partitions_are_balanced_by_columns_of_any_name(spark):
     spread = rebalance(frame, ["`a {b}``c`"])
     assert sorted(spread.collect()) == sorted(frame.collect())
     assert "REBALANCE" in spread._jdf.queryExecution().toString().upper()
+
+
+def test_tasks_of_a_local_session_do_not_use_tcp(spark):
+    if pyspark.__version__ < "4.1" or not hasattr(socket, "AF_UNIX"):
+        pytest.skip("needs PySpark 4.1 and Unix domain sockets")
+
+    def probe(batches):
+        for _ in batches:
+            enabled = os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "false").lower()
+            yield pa.record_batch([[enabled]], ["enabled"])
+
+    rows = spark.range(1).mapInArrow(probe, "enabled string").collect()
+    assert [row["enabled"] for row in rows] == ["true"]
 
 
 def test_a_typed_error_of_an_executor_is_one_line(spark, url):

@@ -19,7 +19,7 @@ from lazydelta.errors import (
     VersionCleanedUpError,
     VersionNotCommittedError,
 )
-from lazydelta.spark import stream_batches
+from lazydelta.spark import stream_batches, stream_log
 from lazydelta.spark.source import LazyDeltaSource
 from lazydelta.spark.stream_offsets import Offset
 from lazydelta.testing.table_builder import FIRST_COMMIT_MS
@@ -169,6 +169,19 @@ def test_a_batch_of_a_long_list_holds_only_its_own_files(table, monkeypatch):
     assert query.start["index"] == 2
     assert query.drain() == numbers(range(50))
     assert query.batches == 3
+
+
+def test_input_partitions_need_no_second_look_at_the_log(table, monkeypatch):
+    query = Query(table.directory)
+    query.drain()
+    table.commit(table.add("f", ids(5, 50)))
+    end = query.next_end()
+    for name in ("list_log", "read_commits"):
+        monkeypatch.setattr(stream_log, name, pytest.fail)
+    parts = query.reader.partitions(query.start, end)
+    monkeypatch.undo()
+    assert len(parts) == 1
+    assert query.step() == numbers(range(50, 55))
 
 
 def test_files_are_cut_as_they_come():

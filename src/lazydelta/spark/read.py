@@ -325,7 +325,8 @@ class _Plan:
         rows = self.native.frame(self.spark)
         if self.where is not None:
             rows = rows.where(row_condition(self.snapshot, self.where))
-        rows = rows.select(*map(_described, self.schema))
+        if self.native.names != tuple(self.schema.names) or any(c.metadata for c in self.schema):
+            rows = rows.select(*map(_described, self.schema))
         if not self.listed.num_rows:
             return rows
         return rows.unionAll(read_file_list(self.spark, self.read, self.listed, self.schema))

@@ -34,6 +34,8 @@ _CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",  # row changes require it; not the default of Spark 3.5
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # From Spark 4.1 on. Through TCP, a small task waits 40 ms for a delayed acknowledgment.
+    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
 }
 _CONNECT_CONF = {
     "spark.sql.session.timeZone": "UTC",

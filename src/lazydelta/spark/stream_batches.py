@@ -1,7 +1,8 @@
 """Batches of a stream: end offsets, input partitions, and their rows.
 
-Plans from the log alone and keeps no state between batches. Memory is bounded by the batch: the
-files of a version that the batch reads, and the file sizes of its commits.
+Plans from the log alone. Between the end offset of a batch and its input partitions it keeps the
+file sizes of the batch's commits, so that each is listed and read once. Memory is bounded by the
+batch: these sizes, and the files of a version that the batch reads.
 """
 
 from __future__ import annotations

@@ -46,14 +46,22 @@ class StreamLog:
         self.snapshot = snapshot
         self._options = options
         self._table = snapshot.store.root
+        self._validated: dict[int, tuple[LogFile, np.ndarray]] = {}
 
     def commits(self, first: int, last: int | None = None) -> Sequence[LogFile]:
         """Return the commits from one version to another, or to the latest.
+
+        Validated commits are listed once. Those before `first` belong to earlier batches, and are
+        forgotten.
 
         Raises:
             VersionCleanedUpError: Log cleanup removed commits that the stream has not read.
             LogGapError: A commit is missing.
         """
+        validated = {n: commit for n, commit in self._validated.items() if n >= first}
+        self._validated = validated
+        if last is not None and all(n in validated for n in range(first, last + 1)):
+            return [validated[n][0] for n in range(first, last + 1)]
         files = list_log(self.snapshot.store, from_version=first, to_version=last)
         commits = [file for file in files if file.kind is LogFileKind.COMMIT]
         if commits and commits[0].version > first:
@@ -67,20 +75,28 @@ class StreamLog:
     def file_sizes(self, file: LogFile) -> np.ndarray:
         """Validate a commit, and return the sizes of the files that the stream reads from it.
 
+        A commit is read once.
+
         Raises:
             StreamChangesError: It deletes or updates rows, and no option allows that.
             StreamSchemaError: Its schema is incompatible with that of the stream.
             UnsupportedFeatureError: It enables a reader feature that lazydelta does not support.
         """
+        known = self._validated.get(file.version)
+        if known is not None and known[0] == file:
+            return known[1]
         own = self.snapshot
         (commit,) = read_commits(own.store, own.config, [file], every_file=True)
         self._check_actions(file, commit.other_actions)
         sizes = file_sizes(commit.adds)
         if self._options.read_change_feed:  # the feed validates commits itself
-            return np.concatenate(
+            sizes = np.concatenate(
                 [sizes, file_sizes(commit.removes), file_sizes(commit.change_files)]
             )
-        return self._with_removes(file, sizes) if commit.removes.num_rows else sizes
+        elif commit.removes.num_rows:
+            sizes = self._with_removes(file, sizes)
+        self._validated[file.version] = file, sizes
+        return sizes
 
     def check_snapshot(self, snapshot: SnapshotState) -> None:
         """Refuse a version whose schema is incompatible with that of the stream."""
