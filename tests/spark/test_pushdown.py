@@ -284,9 +284,8 @@ def test_some_random_filters(spark, urls, strings):
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(predicates(BATCH))
-def test_a_thousand_random_filters(spark, urls, strings):
-    for zone in ("America/New_York", "UTC"):
-        session = interpreting(spark)
-        session.conf.set("spark.sql.session.timeZone", zone)
-        check(session, urls[1], strings)
+@given(predicates(BATCH), st.sampled_from(["America/New_York", "UTC"]))
+def test_many_random_filters(spark, urls, strings, zone):
+    session = interpreting(spark)
+    session.conf.set("spark.sql.session.timeZone", zone)
+    check(session, urls[1], strings)

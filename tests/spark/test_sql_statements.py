@@ -17,11 +17,14 @@ from lazydelta.errors import (
     ConfigError,
     ConstraintViolationError,
     QueryError,
+    SchemaMismatchError,
     TableExistsError,
     TableNotFoundError,
 )
 from lazydelta.spark.delta_api import IdentityGenerator
 from lazydelta.spark.table_names import session_time
+
+MAPPED = {"delta.columnMapping.mode": "name"}
 
 pytestmark = pytest.mark.spark4  # tests/spark/test_spark_releases.py has statements for paths
 
@@ -155,6 +158,26 @@ def test_rows_are_changed_by_statements(spark, name, url, sql):
     sql(f"INSERT OVERWRITE {name} VALUES (1, 'x')")
     assert sql(f"SELECT * FROM {name}") == [(1, "x")]
     assert ld.Table.open(url).history(1)[0].raw["operationParameters"]["mode"] == "Overwrite"
+
+
+def test_an_insert_casts_as_spark_stores_values(spark, tmp_path, sql):
+    url = tmp_path / "t"
+    ld.Table.create(url, "id int, fare double, `a b` string, at date", properties=MAPPED)
+    sql(f"INSERT INTO delta.`{url}` VALUES (1L, 3.5, 2, TIMESTAMP '2026-01-02 03:04:05')")
+    sql(f"INSERT INTO delta.`{url}` (Fare, ID) SELECT 1.25, 2L")
+    rows = ld.Table.open(url).to_arrow().sort_by("id")
+    assert rows["fare"].to_pylist() == [3.5, 1.25]
+    assert rows["a b"].to_pylist() == ["2", None]
+    assert rows["at"].to_pylist() == [dt.date(2026, 1, 2), None]
+    with pytest.raises(SchemaMismatchError, match=r"'id': the table has int, the value is string"):
+        sql(f"INSERT INTO delta.`{url}` (id) VALUES ('7')")
+    with pytest.raises(PySparkException, match="CAST_OVERFLOW"):
+        sql(f"INSERT INTO delta.`{url}` (id) VALUES (3000000000)")
+    session = spark.newSession()
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    with pytest.raises(SchemaMismatchError):
+        lds.sql(session, f"INSERT INTO delta.`{url}` (id) VALUES (3000000000)")
+    assert ld.Table.open(url).count() == 2
 
 
 def test_an_insert_replaces_a_partition_or_the_rows_of_a_condition(spark, tmp_path, sql):

@@ -64,6 +64,9 @@ def packed(value: Any) -> Callable[[], Any]:
             problem = f"{name} is not installed for {sys.executable} on this executor"
             if name != "lazydelta":  # a dependency, which `ship` does not send
                 cure = "Run `pip install 'lazydelta[spark]'` there"
+        except (ImportError, MemoryError) as error:  # a library that cannot be loaded
+            problem = f"lazydelta cannot be imported by {sys.executable} on this executor: {error}"
+            cure = "Give its Python more memory (spark.executor.pyspark.memory)"
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         sys.tracebacklimit = 0  # for Spark 3.5; see `spark_releases.hide_traceback`
         raise RuntimeError(f"{problem}. {cure}, or set PYSPARK_PYTHON to a Python that has it.")

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
+from pyspark.sql import types as t
 
 from lazydelta.errors import ConfigError, QueryError, TableExistsError
 from lazydelta.operations import as_schema
 from lazydelta.schema import schema_to_json
-from lazydelta.spark.arrow_conversion import nullable_type
+from lazydelta.spark.arrow_conversion import nullable_type, read_schema
+from lazydelta.spark.column_functions import quoted
+from lazydelta.spark.conf import is_true
 from lazydelta.spark.delta_api import DeltaTable
 from lazydelta.spark.delta_write_options import overwrites_dynamically, partition_predicate
+from lazydelta.spark.dml.stored_values import NESTED, StoredValues
 from lazydelta.spark.query_reads import run_query
 from lazydelta.spark.read import to_arrow
 from lazydelta.spark.table_names import (
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from lazydelta.operations import WriteResult
     from lazydelta.scan import Where
     from lazydelta.schema import StructField
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.spark.delta_api import TableDefinition
     from lazydelta.statements import Insert
     from lazydelta.statements.spark_statements import CreateTable
@@ -54,7 +59,7 @@ def inserted_rows(
     names = TargetNames(snapshot.schema, table_alias(insert.target))
     static = names.static_partition(insert, snapshot.partition_columns)
     constants = [f.expr(sql).alias(name) for name, sql in static.items()]
-    rows = _rows(spark, names, insert).select("*", *constants)
+    rows = _stored(_rows(spark, names, insert).select("*", *constants), snapshot)
     where: Where = names.unqualified(insert.replace_where)
     is_dynamic = overwrites_dynamically(spark) and len(static) < len(snapshot.partition_columns)
     if insert.overwrite and static and not is_dynamic:
@@ -89,6 +94,28 @@ def _rows(spark: SparkSession, names: TargetNames, insert: Insert) -> DataFrame:
     listed = ", ".join(f"({', '.join(row)})" for row in zip(*lists, strict=True))
     rows = spark.sql(f"SELECT * FROM VALUES {listed}")  # noqa: S608 - the caller's own SQL
     return rows.toDF(*(column.name for column, _ in given))
+
+
+def _stored(rows: DataFrame, snapshot: SnapshotState) -> DataFrame:
+    """Cast columns of atomic types to those of the table, as Spark's ANSI store assignment does.
+
+    Without ANSI mode a cast may overflow silently, so the types must fit as they are.
+
+    Raises:
+        SchemaMismatchError: A value of this type cannot be stored in the column.
+    """
+    spark = rows.sparkSession
+    if not is_true(spark, "spark.sql.ansi.enabled"):
+        return rows
+    types = {field.name.lower(): field.dataType for field in read_schema(snapshot, None)}
+    wanted = t.StructType()
+    for field in rows.schema:
+        kind = types.get(field.name.lower(), field.dataType)
+        if kind != field.dataType and not isinstance(field.dataType, NESTED):
+            wanted.add(field.name, kind)
+    given = {name: quoted(name) for name in wanted.names}
+    stored = StoredValues.of(rows, list(given.values()), snapshot.store.root)
+    return rows.withColumns(stored.columns(given, wanted)) if given else rows
 
 
 def _value(column: StructField, expression: str) -> str:

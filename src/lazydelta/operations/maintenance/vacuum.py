@@ -240,7 +240,8 @@ def _retention(request: VacuumRequest, snapshot: SnapshotState) -> timedelta:
             "retention",
             f"{retention} is shorter than delta.deletedFileRetentionDuration ({least}) of "
             f"{snapshot.store.root}: readers of older versions and writers that are still running "
-            "could lose files. Give a longer one, or force=True if there are none",
+            "could lose files. Give a longer one, or if there are none force=True (on Spark, "
+            "DeltaTable and SQL: spark.databricks.delta.retentionDurationCheck.enabled=false)",
         )
     return retention
 

@@ -85,7 +85,7 @@ class SparkClauses:
             AnalysisException: A condition names a column that neither side has.
         """
         if not request.clauses:
-            raise ConfigError("merge", "needs a clause, as in .when_matched_update(...)")
+            raise ConfigError("merge", "needs a clause: what to do WHEN rows match, or do not")
         rows = from_arrow_schema(incoming_schema(source.schema, snapshot.store.root))
         definition = evolved_definition(snapshot, request, rows)
         numbered = []

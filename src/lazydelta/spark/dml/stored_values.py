@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["StoredValues", "leaves"]
+__all__ = ["NESTED", "StoredValues", "leaves"]
 
 _TIMES = (t.DateType, t.TimestampType, t.TimestampNTZType)
-_NESTED = (t.StructType, t.ArrayType, t.MapType, *VARIANTS)
+NESTED = (t.StructType, t.ArrayType, t.MapType, *VARIANTS)
 
 MissingFields = Literal["refuse", "null", "keep"]
 
@@ -140,7 +140,7 @@ def _can_store(given: t.DataType, kind: t.DataType) -> bool:
     """Whether Spark's ANSI store assignment casts one type to another."""
     if isinstance(given, t.NullType):
         return True
-    if isinstance(given, _NESTED) or isinstance(kind, _NESTED):
+    if isinstance(given, NESTED) or isinstance(kind, NESTED):
         return False
     if isinstance(given, t.NumericType) and isinstance(kind, t.NumericType):
         return True

@@ -87,7 +87,7 @@ class MergePlan:
             SchemaMismatchError: A value does not fit its column.
         """
         if not request.clauses:
-            raise ConfigError("merge", "needs a clause, as in .when_matched_update(...)")
+            raise ConfigError("merge", "needs a clause: what to do WHEN rows match, or do not")
         pairs = JoinedSchema(
             target_alias=request.target_alias,
             source_alias=request.source_alias,
