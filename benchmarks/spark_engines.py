@@ -11,7 +11,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -73,14 +75,13 @@ class Timing:
 class Memory:
     """The memory of a session after its operations, in bytes.
 
-    In local mode the heap has the executors' share, and the executors are Python workers. Their
-    figure is the peak of the largest process.
+    In local mode the heap has the executors' share, and the executors are Python workers.
     """
 
     start_seconds: float
     driver_rss: int
     driver_heap: int
-    executors_rss: int
+    executors_memory: int
 
 
 def _timed(operation: Callable[[], int]) -> tuple[float, int]:
@@ -431,12 +432,12 @@ def _live_heap(spark: Any) -> int:
     return int(runtime.totalMemory() - runtime.freeMemory())
 
 
-def _executors_rss() -> int:
-    """Return the peak of the largest process below this one, except the driver's JVM.
+def _executors_memory() -> int:
+    """Return the peak of the largest Python worker, plus the largest live heap of an executor.
 
-    Not a sum: a larger table keeps more workers busy.
+    Not a sum of processes: a larger table keeps more workers busy.
     """
-    parents, peaks = {}, {}
+    parents, peaks, heaps = {}, {}, [0]
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
@@ -444,16 +445,34 @@ def _executors_rss() -> int:
             continue
         process = int(fields["Pid"])
         parents[process] = int(fields["PPid"])
-        peaks[process] = int(fields.get("VmHWM", "0 kB").split()[0]) * 1024
+        if fields["Name"].strip() != "java":
+            peaks[process] = int(fields.get("VmHWM", "0 kB").split()[0]) * 1024
     largest = 0
     for process in parents:
         ancestors = [process]
         while (parent := parents.get(ancestors[-1])) is not None:
             ancestors.append(parent)
         # Below this process is the JVM of the driver, and below that are the executors.
-        if os.getpid() in ancestors[2:]:
+        if os.getpid() not in ancestors[2:]:
+            continue
+        if process in peaks:
             largest = max(largest, peaks[process])
-    return largest
+        else:
+            heaps.append(_live_heap_of(process))
+    return largest + max(heaps)
+
+
+def _live_heap_of(process: int) -> int:
+    """Return the live heap of another JVM in bytes, after a garbage collection.
+
+    Its resident memory says little: a heap grows to its limit before it is collected.
+    """
+    java = Path("/proc", str(process), "exe").readlink()
+    jcmd = [str(java.with_name("jcmd")), str(process)]
+    subprocess.run([*jcmd, "GC.run"], check=True, capture_output=True)
+    told = subprocess.run([*jcmd, "GC.heap_info"], check=True, capture_output=True, text=True)
+    spaces = re.findall(r"(?:heap|generation) .* used (\d+)K", told.stdout)
+    return sum(int(used) * 1024 for used in spaces)
 
 
 def main(argument: str) -> None:
@@ -470,7 +489,7 @@ def main(argument: str) -> None:
             start_seconds=seconds,
             driver_rss=memory_of_process("VmHWM"),
             driver_heap=_live_heap(spark),
-            executors_rss=_executors_rss(),
+            executors_memory=_executors_memory(),
         )
         print(json.dumps({"memory": asdict(memory)}), flush=True)
         _stop(spark)

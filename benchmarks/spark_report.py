@@ -70,8 +70,8 @@ not know: delta-spark's cache is cleared, lazydelta has none. *Warm* is the same
 operations ran once before they were measured three times. Rows are read and every value hashed. A
 stream is timed until it has found nothing new, or until it has {STREAM_ROWS:,} rows of a new commit
 and then nothing new. Memory is the peak of the driver's Python process plus the live heap of its
-JVM after a garbage collection, after all plans of a table; of the executors it is the peak of the
-largest process (in local mode a Python worker). Every count is checked against the generator's.
+JVM after a garbage collection, after all plans of a table; of the executors the same of the largest
+worker and the largest JVM (none in local mode). Every count is checked against the generator's.
 Tables are logs without data files for plans, and 200 files of eight columns for rows.
 
 What limits the rows that are missed: a plan on executors starts Python tasks, which takes about 0.3
@@ -229,7 +229,7 @@ def spark_verdicts(run: Run, master: str = LOCAL) -> list[Verdict]:
     return [
         *(_plan_verdict(run, master, *limit) for limit in _PLAN_LIMITS),
         _memory_verdict(run, master, "driver", lambda m: m.driver_rss + m.driver_heap),
-        _memory_verdict(run, master, "executors", lambda m: m.executors_rss),
+        _memory_verdict(run, master, "executors", lambda m: m.executors_memory),
         *(_limit_verdict(run, master, limit) for limit in _LIMITS),
     ]
 

@@ -51,7 +51,7 @@ def result(engine, workload, spec, memory=1000, **seconds):
         expected=dict.fromkeys(timings, 1),
         timings=timings,
         memory=Memory(
-            start_seconds=1.0, driver_rss=memory, driver_heap=memory, executors_rss=memory
+            start_seconds=1.0, driver_rss=memory, driver_heap=memory, executors_memory=memory
         ),
     )
 
@@ -126,7 +126,7 @@ def test_a_figure_over_a_limit_fails(engine, workload, operation, state, misses)
     assert found.count("**no**") == misses
 
 
-@pytest.mark.parametrize("figure", ["driver_heap", "driver_rss", "executors_rss"])
+@pytest.mark.parametrize("figure", ["driver_heap", "driver_rss", "executors_memory"])
 def test_memory_that_grows_with_the_table_fails(figure):
     results = on_the_edge()
     largest = max(results, key=lambda found: found.session.spec.files)
