@@ -235,7 +235,7 @@ def test_properties_that_are_refused(properties, reason):
 def test_features_that_are_refused(given, features):
     with pytest.raises(UnsupportedFeatureError) as caught:
         _protocol(**given)
-    assert (caught.value.features, caught.value.access) == (features, "write")
+    assert (caught.value.features, caught.value.access) == (features, "upgrade")
 
 
 @pytest.mark.parametrize(
