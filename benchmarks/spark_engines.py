@@ -470,8 +470,8 @@ def _live_heap_of(process: int) -> int:
     java = Path("/proc", str(process), "exe").readlink()
     jcmd = [str(java.with_name("jcmd")), str(process)]
     subprocess.run([*jcmd, "GC.run"], check=True, capture_output=True)
-    told = subprocess.run([*jcmd, "GC.heap_info"], check=True, capture_output=True, text=True)
-    spaces = re.findall(r"(?:heap|generation) .* used (\d+)K", told.stdout)
+    info = subprocess.run([*jcmd, "GC.heap_info"], check=True, capture_output=True, text=True)
+    spaces = re.findall(r"(?:heap|generation) .* used (\d+)K", info.stdout)
     return sum(int(used) * 1024 for used in spaces)
 
 
