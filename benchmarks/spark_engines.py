@@ -73,10 +73,7 @@ class Timing:
 
 @dataclass(slots=True, kw_only=True)
 class Memory:
-    """The memory of a session after its operations, in bytes.
-
-    In local mode the heap has the executors' share, and the executors are Python workers.
-    """
+    """Memory of a session in bytes; in local mode the heap has the executors' share."""
 
     start_seconds: float
     driver_rss: int
